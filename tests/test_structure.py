@@ -36,3 +36,13 @@ def test_no_module_is_too_long_to_read() -> None:
     lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in MODULES}
     assert {name: lines for name, lines in lengths.items() if lines > 500} == {}
     assert sum(lines > 400 for lines in lengths.values()) <= 10
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for file in MODULES:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(file.relative_to(SOURCE).as_posix())
+    assert len(places) > 500
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -78,3 +78,29 @@ def test_ctrl_c_before_the_verb_begins_is_answered_too(people, monkeypatch, caps
     monkeypatch.setattr(main, "settings_file", pressed)
     assert run(["measure", str(people), "--target", "dose", "--person", "id", "-q"]) == 130
     assert "stopped; nothing half-written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["attack", "people.csv"], "No such command 'people.csv': use inversion, membership."),
+        (["federate", "people.csv"], "or name a table with --table."),
+        (["pca", "people.csv", "--dimensions", "2"], "no such option: --dimensions. See dosimeter pca --help."),
+        (["mesure"], "No such command 'mesure'. Did you mean 'measure'?"),
+        (["measure", "people.csv", "--hepl"], "no such option: --hepl. Did you mean --help?"),
+        (["measure", "people.csv", "--html", "x"], "dosimeter report RESULT --out PAGE.html."),
+        (["report", "result.json", "--html", "x"], "no such option: --html. Use --out."),
+    ],
+    ids=" ".join,
+)
+def test_a_mistyped_command_or_option_is_answered_with_what_there_is(line, message, refused) -> None:
+    assert message in refused(line)
+
+
+@pytest.mark.parametrize("verb", ["check", "measure", "pca", "report", "release", "scan", "reproduce"])
+def test_the_usage_line_names_arguments_in_capitals_and_without_braces(verb, capsys) -> None:
+    assert run([verb, "--help"]) == 0
+    usage = capsys.readouterr().out.splitlines()[0]
+    arguments = usage.removeprefix(f"Usage: dosimeter {verb} ")
+    assert arguments == arguments.upper() != "[OPTIONS]"
+    assert not set("{}") & set(arguments)

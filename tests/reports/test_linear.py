@@ -325,7 +325,7 @@ def test_a_terminal_says_what_a_release_costs_and_what_other_limits_would():
         "R² on this table: 0.520 without noise, 0.500 with it.",
         "R² on people left out of the fit (5 folds, expected over the noise): 0.470 without noise, 0.430 with it",
         "a constant prediction has 0.000",
-        "0.2 refused",
+        "0.2 none no scale brings the highest person to η = 0.2",
         "0.6 -0.200 worse than a constant",
         "2 (this one) 0.430",
         "Noise: shaped. Expected loss added for each row at this limit: isotropic 8.25, shaped 5.5.",

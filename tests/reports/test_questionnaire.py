@@ -44,6 +44,19 @@ def test_one_result_answers_its_own_points_alone(own):
     assert "--release predictions" in queries.parts[2].text
 
 
+@pytest.mark.parametrize("edition", ["internal", "external"])
+def test_a_release_names_its_noise_and_its_limit_as_measures(results, edition):
+    # The external edition withholds a scale that was found in the data, and had then named no measure at all.
+    result = results[0]["fix"]
+    page = dm.report(result, template="edpb", edition=edition).document
+    (design,) = [section for section in page.sections if section.heading == "Design and training"]
+    (grid,) = [part for part in design.parts if isinstance(part, Grid)]
+    measures = {row[1]: row[2] for row in grid.rows}
+    assert measures["highest dose (η) allowed"] == str(result.limit)
+    assert measures["noise"].startswith(result.law)
+    assert ("scale withheld" in measures["noise"]) == (edition == "external")
+
+
 def test_more_results_answer_more_points(own):
     page = dm.report(own["measured"], template="edpb", also=[own["answers"], own["attack"]]).document
     assert answered(page) >= {"Queries", "Tests against attacks", "Extraction from the model"}

@@ -15,8 +15,17 @@ import pytest
 import statsmodels.api as sm
 
 import dosimeter as dm
+from dosimeter.federated.history import History, Round
+from dosimeter.files.consortium_journal import Journal
+from dosimeter.files.csv_export import write_csv
+from dosimeter.files.federated_checkpoint import write_state
+from dosimeter.files.pate_checkpoint import write_progress
+from dosimeter.pate.ensemble import Progress
 from dosimeter.reports.document import document
+from dosimeter.results.ledger import LedgerReleases, PersonAnswer, ledger_csv, ledger_json
 from dosimeter.workflows.check_file import long_texts
+from dosimeter.workflows.federated_release import history_columns
+from tests.files.test_federated_checkpoint import trained
 from tests.workflows.test_check import design, patients, tidy
 
 ALLOW = 'exact = "allow"\nunread = "allow"\n'
@@ -100,6 +109,69 @@ def test_a_dose_file_and_an_internal_result_are_known_by_their_content(people, t
     doses, internal = (tmp_path / "doses.json").read_text(), result.to_json()
     files = {"doses.txt": doses, "doses": doses, "result.csv": internal, "result": internal, "result.bak": internal}
     assert {name: file.verdict for name, file in verdicts(files).items()} == dict.fromkeys(files, "fail")
+
+
+def internal_files(people, folder):
+    """What verbs write for those who keep the data, each by the function that the verb calls."""
+    options = {"target": "cost", "exclude": ["patient", "ill"], "noise": dm.Gaussian(1.0)}
+    by_row = dm.measure(people, **options)
+    by_person = dm.measure(people, **(options | {"exclude": ["ill"], "person": "patient"}))
+    write_csv(folder / "rows.csv", by_row.dose_columns())
+    write_csv(folder / "persons.csv", by_person.dose_columns())
+    numbers = people.drop(columns=["patient", "ill", "ward"])
+    numbers.to_parquet(folder.parent / "numbers.parquet")
+    blocks = dm.measure(folder.parent / "numbers.parquet", target="cost", noise=dm.Gaussian(1.0), engine="blocks")
+    blocks.write_doses(folder / "blocks.parquet")
+    write_csv(folder / "nats.csv", {"row": [1, 2], "nats": np.array([0.5, 0.25])})  # columns of `doses_sheet`
+    write_csv(folder / "history.csv", history_columns(History((Round(*range(13)),), None, None, ""), tested=False))
+    write_csv(folder / "tested.csv", history_columns(History((Round(*range(13)),), None, None, ""), tested=True))
+    votes = Progress(np.zeros((2, 2), dtype=np.int32), np.array([2, 2], dtype=np.int32), 2, "0" * 64)
+    write_progress(folder / "votes.npz", votes)
+    write_state(folder / "training.npz", trained(), "name")
+    Journal(folder, b"study").keep()
+    with dm.Ledger.create(folder / "ledger.db") as ledger:
+        ledger.book(
+            dm.fix(people, "cost", person="patient", exclude=["ill"], scale=1.0, even_if_useless=True), name="a"
+        )
+        (folder / "export.csv").write_text(ledger_csv(ledger))
+        (folder / "export.json").write_text(ledger_json(ledger))
+        (folder / "person.html").write_text(PersonAnswer.of(ledger, "NHS-00000").to_html("internal"))
+        (folder / "list.html").write_text(LedgerReleases.of(ledger).to_html("internal"))
+    result = by_person.result()
+    (folder / "printed.log").write_text(str(result))
+    cell = {"cell_type": "code", "outputs": [{"data": {"text/html": [by_person._repr_html_()]}}]}
+    (folder / "notebook.ipynb").write_text(json.dumps({"cells": [cell]}))
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("ledger.db")}
+
+
+def test_every_internal_file_of_a_verb_fails_whatever_the_policy_leaves_open(people, tmp_path, verdicts):
+    (tmp_path / "own").mkdir()
+    files = internal_files(people, tmp_path / "own")
+    assert len(files) >= 13
+    renamed = {"doses": files["rows.csv"], "a.zip": zip_of({"x.csv": files["rows.csv"]}),
+               "b.zip": zip_of({"x.log": files["printed.log"]})}  # fmt: skip
+    # A spreadsheet program writes another delimiter, quotes and a mark at the start.
+    text = files["persons.csv"].decode().replace(",", ";").replace("person;", '"person";', 1)
+    renamed["saved.csv"] = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    renamed["export.txt"] = files["export.json"]
+    found = verdicts(files | renamed, table=False)
+    assert {name: file.verdict for name, file in found.items()} == dict.fromkeys(files | renamed, "fail")
+
+
+def test_a_result_of_another_version_is_for_a_person_whatever_is_allowed(verdicts):
+    files = {"old.json": '{"schema": "dosimeter.measurement/2", "dose": {"highest": 3.0}}'}
+    assert verdicts(files, table=False)["old.json"].verdict == "review"
+
+
+def test_files_that_only_speak_of_doses_are_not_taken_for_them(verdicts):
+    files = {
+        "notes.txt": "The doses were measured: eta_in_standard_deviations is a column of another file.",
+        "table.csv": "person,age\nann,44\nbob,51\n",
+        "rounds.csv": "round,accuracy\n1,0.5\n2,0.6\n",
+        "check.py": 'NOTE = "Internal: computed from the data without protection. Do not publish."',
+        "empty.txt": b"",
+    }
+    assert {name: file.verdict for name, file in verdicts(files, table=False).items()} == dict.fromkeys(files, "pass")
 
 
 def test_doses_ledgers_and_internal_pages_in_an_archive_fail_and_other_texts_are_counted(people, tmp_path, verdicts):

@@ -250,3 +250,35 @@ def test_bounds_are_a_file_or_a_dict(tmp_path):
     assert of_dict.standing.value == "exact"
     with pytest.raises(dm.Refusal, match="is the person column"):
         dm.measure(FRAME, target="cost", person="patient", noise=NOISE, bounds={**bounds, "patient": (0, 1)})
+
+
+@pytest.mark.parametrize("role", ["y", "person", "sample_weight"])
+def test_a_dict_or_a_set_of_values_is_refused_instead_of_its_keys_read(role: str) -> None:
+    # The keys of `series.to_dict()` are row labels: as persons, every row would be a person of its own.
+    patient = dict(enumerate(FRAME["patient"]))
+    table = FRAME[["age", "bmi"]]
+    assert len(dm.measure(MODEL, table, FRAME["cost"], person=FRAME["patient"]).persons) == 30
+    for values in (patient, patient.keys(), set(patient)):
+        with pytest.raises(dm.Refusal, match=f"{role} is .*give the name of a column or one value per row"):
+            dm.measure(MODEL, table, **{"y": FRAME["cost"], role: values})
+
+
+def test_a_table_of_dicts_is_refused_instead_of_its_keys_read() -> None:
+    with pytest.raises(dm.Refusal, match=r"a dict is not a column \(column patient\).*to_dict\('list'\)"):
+        dm.measure(FRAME.to_dict(), target="cost", person="patient")
+
+
+@pytest.mark.parametrize(("rows", "message"), [(0, "the table has no row"), (1, "the table has one row only")])
+@pytest.mark.parametrize("verb", [dm.measure, lambda frame, **options: dm.fix(frame, max_dose=1, **options)])
+def test_a_table_without_two_rows_is_refused_for_that_reason(verb: Any, rows: int, message: str) -> None:
+    with pytest.raises(dm.Refusal, match=f"{message}: give at least two people"):
+        verb(FRAME.iloc[:rows], target="cost", person="patient")
+
+
+def test_a_class_of_noise_and_a_text_for_a_number_are_refused_in_one_sentence() -> None:
+    with pytest.raises(dm.Refusal, match=r"noise is .*Gaussian.*: give a noise such as Gaussian\(0.05\)"):
+        dm.measure(FRAME, target="cost", person="patient", noise=dm.Gaussian)
+    with pytest.raises(dm.Refusal, match='max_dose="1": give a finite number above 0'):
+        dm.fix(FRAME, target="cost", person="patient", max_dose="1")
+    with pytest.raises(dm.Refusal, match='limit="1": give a finite number above 0'):
+        dm.measure(FRAME, target="cost", person="patient", noise=NOISE).result(limit="1")

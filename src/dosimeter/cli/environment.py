@@ -73,17 +73,19 @@ def plain_types(names: str) -> str:
 
     >>> plain_types("--exclude <list[str]>")
     '--exclude <str>'
+    >>> plain_types("folder... <Path>")
+    'folder... <path>'
     """
-    return LIST.sub(r"<\1>", names)
+    return LIST.sub(r"<\1>", names).replace("<Path>", "<path>")
 
 
 class Grouped:
     """Help with the options in groups, those that a newcomer needs first."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Arguments in capitals; some versions of typer write {table}."""
+        """Arguments in capitals: TABLE, [TABLE], FOLDER...; some versions of typer write {table} and {folder}..."""
         pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
-        return [piece.strip("{}").upper() if piece.startswith("{") else piece for piece in pieces]
+        return [piece.replace("{", "").replace("}", "").upper() for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """One heading per group, in the order of GROUPS; arguments stand in the first."""

@@ -23,6 +23,8 @@ from dosimeter.core.version import __version__
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
+CLOSE = 0.7
+"""Similarity from which an option is suggested: --hepl is meant for --help, --dimensions not for --epsilon."""
 LARGE_BLOCK = 31 << 20
 """Bytes, just below the size from which glibc always gives a freed block back."""
 
@@ -155,7 +157,7 @@ def _failed(error: Exception) -> int:
             print(usage(), file=sys.stderr)
             return 2
         command = getattr(getattr(error, "ctx", None), "command_path", "") or "dosimeter"
-        message = _mistyped(error) or _not_a_number(error) or usage()
+        message = _mistyped(error) or _not_a_number(error) or _commands(error, usage())
         return _report_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {command} --help.", 2)
     for kind, code in ((CannotMeasure, 3), (LimitExceeded, 1), (Tampered, 4)):
         if isinstance(error, kind):
@@ -181,8 +183,22 @@ def _mistyped(error: Any) -> str:
     name = getattr(error, "option_name", None)
     if not name or type(error).__name__ != "NoSuchOption":
         return ""
-    near = get_close_matches(str(name), getattr(error, "possibilities", None) or (), n=1, cutoff=0.0)
+    options = {option for param in error.ctx.command.params for option in param.opts} if error.ctx else set()
+    if name in ("--html", "--page"):
+        page = "A page is made of a result: --json RESULT here, then dosimeter report RESULT --out PAGE.html"
+        return f"no such option: {name}. {page if '--json' in options and '--card' not in options else 'Use --out'}"
+    near = get_close_matches(str(name), getattr(error, "possibilities", None) or (), n=1, cutoff=CLOSE)
     return f"no such option: {name}" + (f". Did you mean {near[0]}?" if near else "")
+
+
+def _commands(error: Any, message: str) -> str:
+    """The message of click; where it names no command that is like the mistyped one, all that there are."""
+    group = getattr(getattr(error, "ctx", None), "command", None)
+    commands = getattr(group, "commands", None)
+    if group is None or not commands or not message.startswith("No such command") or "Did you mean" in message:
+        return message
+    table = any("--table" in param.opts for param in group.params)
+    return f"{message.rstrip('.')}: use {', '.join(commands)}{', or name a table with --table' if table else ''}"
 
 
 _UNREAD = re.compile(r"'(?P<value>.*)' is not a valid (?P<kind>\w+)|unable to parse string as an? (?P<number>\w+)")

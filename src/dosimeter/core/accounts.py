@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,6 +21,7 @@ from dosimeter.core.fisher_block import FisherBlock
 from dosimeter.core.nano_units import NANO, amount_of, amounts_of, check_total
 from dosimeter.core.notion import DIFFERENTIAL_PRIVACY, NOTIONS, Notion, Standing, key_of, notion_of, parse_budget
 from dosimeter.core.release import Recipe
+from dosimeter.core.text import id_text
 
 LEDGER_UNITS = ("person", "client")
 DELTA_WITHOUT_BUDGET = 1e-6
@@ -270,7 +270,7 @@ def text_of(person: Hashable) -> str:
     if person is None or isinstance(person, bytes) or not math.isfinite(number):
         raise Refusal(f"a {type(person).__name__} cannot be an id: give each row the text or the number of its person")
     plain = str(int(number)) if number.is_integer() else str(person)
-    text = unicodedata.normalize("NFC", plain.strip())
+    text = id_text(plain)
     if not 0 < len(text) <= 1000:
         raise Refusal(f"an id has 1 to 1000 characters, not {len(text)}")
     return text

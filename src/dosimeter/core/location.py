@@ -36,9 +36,14 @@ class Location:
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse column names that are empty, over 1000 characters or duplicate: figures are reported under them."""
         earlier: set[str] = set()
-        for position, name in enumerate(names, start=1):
+        listed = list(names)
+        for position, name in enumerate(listed, start=1):
             if not name.strip():
-                remedy = "name it, or write the file without its index (pandas: to_csv(index=False))"
+                remedy = "name it"
+                if position == 1:
+                    remedy += ", or write the file without its index (pandas: to_csv(index=False))"
+                elif position == len(listed):
+                    remedy += ", or remove the delimiter at the end of every line"
                 raise self.refusal(f"the name of column {position} is empty", remedy)
             if len(name) > 1000:
                 problem = f"the name of column {position} is {len(name)} characters long"
@@ -51,7 +56,16 @@ class Location:
         """Refuse a wanted column that does not exist."""
         for name in wanted:
             if name not in names:
-                raise self.refusal(f"there is no column {safe_text(name)}", advice(name, names))
+                raise self.refusal(f"there is no column {quoted_if_spaced(name)}", advice(name, names))
+
+
+def quoted_if_spaced(name: str) -> str:
+    """A name that is safe to print, in quotes if it begins or ends with a space, which is invisible without them.
+
+    >>> quoted_if_spaced("age"), quoted_if_spaced("age ")
+    ('age', "'age '")
+    """
+    return safe_text(name) if name == name.strip() else f"'{safe_text(name)}'"
 
 
 def advice(name: str, names: Collection[str]) -> str:
@@ -59,6 +73,8 @@ def advice(name: str, names: Collection[str]) -> str:
 
     >>> advice("agee", ("age", "bmi"))
     'did you mean age?'
+    >>> advice("age", ("age ", "bmi"))
+    "did you mean 'age '?"
     >>> advice("age", ("age;bmi",))
     "there is one column, age;bmi: read the file with the separator ';'"
     >>> advice("age,bmi", ("age", "bmi", "sex"))
@@ -72,4 +88,4 @@ def advice(name: str, names: Collection[str]) -> str:
     if len(parts) > 1 and all(part in names for part in parts):
         return f"these are {len(parts)} columns: name each of them separately"
     near = get_close_matches(name[:100], [known for known in names if len(known) <= 100], n=1)
-    return f"did you mean {safe_text(near[0])}?" if near else f"the columns are {safe_list(names)}"
+    return f"did you mean {quoted_if_spaced(near[0])}?" if near else f"the columns are {safe_list(names)}"

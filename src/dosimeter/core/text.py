@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 # Characters that `str.isprintable` accepts although they are invisible: the grapheme joiner, the Hangul
@@ -42,6 +43,15 @@ def safe_list(names: Iterable[object], limit: int = 8) -> str:
     if len(shown) <= limit:
         return ", ".join(shown)
     return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
+
+
+def id_text(text: str) -> str:
+    """A person's id as it is compared: without blanks around it, in Unicode's form NFC.
+
+    >>> id_text(" P17 ")
+    'P17'
+    """
+    return unicodedata.normalize("NFC", text.strip())
 
 
 def _visible(character: str) -> str:

@@ -212,7 +212,7 @@ def _steepest(loss: Any, kind: Answer) -> float:
         return 0.5  # diag(s) - ssᵀ with s = (½, ½)
     loss.prediction(np.zeros(1))  # refused if it has none
     if not math.isfinite(loss.steepest_prediction):
-        problem = f"predictions of the {loss.name} loss can be arbitrarily steep, so that no answer has a highest price"
+        problem = f"predictions of the {loss.name} loss can be arbitrarily steep, so no answer has a highest cost"
         raise CannotMeasure(f"{problem}: answer margins")
     return float(loss.steepest_prediction)
 

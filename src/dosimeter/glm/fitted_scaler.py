@@ -39,7 +39,7 @@ from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
 
 
 @dataclass(frozen=True)
-class Moments:
+class LawMoments:
     """Of a law at scale 1, with score s = (log p)': what location, shift of another coordinate and scale tell."""
 
     information: float
@@ -53,13 +53,13 @@ class Moments:
 
 
 _EULER = float(np.euler_gamma)
-MOMENTS: ByLaw[Moments] = ByLaw(
+MOMENTS: ByLaw[LawMoments] = ByLaw(
     "has no moments here, so what a fitted scaler leaks under it is not known (declare bounds, or another noise)",
     {
-        Gaussian: Moments(1.0, 0.0, 1.0, 0.0, 2.0),
-        Laplace: Moments(1.0, 0.0, 2.0, 0.0, 1.0),
-        LogisticNoise: Moments(1 / 3, 0.0, math.pi**2 / 3, 0.0, (3 + math.pi**2) / 9),
-        Gumbel: Moments(1.0, _EULER, math.pi**2 / 6, _EULER - 1.0, math.pi**2 / 6 + (1 - _EULER) ** 2),
+        Gaussian: LawMoments(1.0, 0.0, 1.0, 0.0, 2.0),
+        Laplace: LawMoments(1.0, 0.0, 2.0, 0.0, 1.0),
+        LogisticNoise: LawMoments(1 / 3, 0.0, math.pi**2 / 3, 0.0, (3 + math.pi**2) / 9),
+        Gumbel: LawMoments(1.0, _EULER, math.pi**2 / 6, _EULER - 1.0, math.pi**2 / 6 + (1 - _EULER) ** 2),
     },
 )
 
@@ -132,7 +132,7 @@ def with_fold(
     return by_scale + own_scale, by_mean + own_mean, root
 
 
-def _own_parts(law: Moments, features: Any, p: int, classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _own_parts(law: LawMoments, features: Any, p: int, classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(q, k) what the noise itself adds to the whitened mean, by log-divisor and by shift; (2k, 2k) what is left."""
     k = len(features)
     by_scale, by_mean = np.zeros((classes * p, k)), np.zeros((classes * p, k))
@@ -144,7 +144,7 @@ def _own_parts(law: Moments, features: Any, p: int, classes: int) -> tuple[Float
     return by_scale, by_mean, np.diag(np.sqrt(np.concatenate([rest, shear])))
 
 
-def _floor_root(law: Moments, k: int, classes: int) -> FloatArray:
+def _floor_root(law: LawMoments, k: int, classes: int) -> FloatArray:
     """R (2k, 2k): RᵀR is the information about log-divisors and shifts of k features that no scale removes."""
     shear = np.full(k, classes * law.information * law.variance)
     common = classes * law.information * law.mean**2
@@ -174,7 +174,7 @@ def floor_of_columns(
     return Leakage(floor, leak.noise, leak.include_target, has_noise=True, of="the fitted scaler")
 
 
-def _moments(noise: Noise | None) -> Moments:
+def _moments(noise: Noise | None) -> LawMoments:
     if noise is None or noise is no_noise:
         return MOMENTS[Gaussian]
     return MOMENTS[noise]
@@ -261,7 +261,7 @@ def frozen_of(leak: Leakage) -> Leakage:
 
 __all__ = [
     "MOMENTS",
-    "Moments",
+    "LawMoments",
     "floor_of",
     "floor_of_statistics",
     "fold_dense_leakage",

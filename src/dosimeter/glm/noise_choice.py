@@ -26,7 +26,7 @@ from dosimeter.glm.choice_sample import ChoiceSample
 from dosimeter.glm.minimiser import Fit
 from dosimeter.glm.newton import Loss
 from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.release_planning import Route, route
+from dosimeter.glm.release_planning import PlanForLimit, route
 from dosimeter.glm.reweighting_gradient import no_reweighting_gradient
 
 ISOTROPIC, SHAPED, EQUALISED = "isotropic", "shaped", "equalised"
@@ -62,7 +62,7 @@ class Choice:
     kind: str
     """"isotropic", "shaped" or "equalised"."""
     plan: ReleasePlan
-    route: Route
+    route: PlanForLimit
     """The same kind at other limits."""
     loss_increases: dict[str, float]
     """Kind -> expected increase of the objective, per row."""
@@ -173,7 +173,7 @@ Problem = tuple[Any, Any, Loss, float]
 
 def _plans(
     problem: Problem, max_dose: float, law: Any, rounds: int, options: dict[str, Any], kinds: Sequence[str]
-) -> tuple[dict[str, tuple[ReleasePlan, Route]], dict[str, str]]:
+) -> tuple[dict[str, tuple[ReleasePlan, PlanForLimit]], dict[str, str]]:
     """A plan of each kind that meets the limit, and why there is none of others."""
     settings: dict[str, dict[str, Any]] = {
         ISOTROPIC: {},
@@ -181,7 +181,7 @@ def _plans(
         EQUALISED: {"reweighting_rounds": rounds},
     }
     X, y, loss, l2 = problem
-    plans: dict[str, tuple[ReleasePlan, Route]] = {}
+    plans: dict[str, tuple[ReleasePlan, PlanForLimit]] = {}
     refused: dict[str, str] = {}
     for kind in kinds:
         try:
@@ -194,7 +194,7 @@ def _plans(
     return plans, refused
 
 
-def _loss_increases(plans: dict[str, tuple[ReleasePlan, Route]], X: Any) -> dict[str, float]:
+def _loss_increases(plans: dict[str, tuple[ReleasePlan, PlanForLimit]], X: Any) -> dict[str, float]:
     best = plans[ISOTROPIC][0].fit
     return {kind: expected_loss_increase(planned, best, X) for kind, (planned, _) in plans.items()}
 

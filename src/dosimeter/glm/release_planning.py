@@ -142,7 +142,7 @@ def plan(
     return route(X, y, loss, l2, **options)(max_dose, scale)
 
 
-Route = Callable[[float | None, float | None], ReleasePlan]
+PlanForLimit = Callable[[float | None, float | None], ReleasePlan]
 """(max_dose, scale), one of the two -> the plan: the fit is made once, for any number of limits."""
 
 
@@ -168,7 +168,7 @@ def route(
     scaler_is_public: bool = False,
     known: Any = None,
     label_weights: LabelWeights | None = None,
-) -> Route:
+) -> PlanForLimit:
     """The same as `plan` up to the limit; label_weights: what each row weighs with each label, if they differ."""
     if noise_shape not in SHAPES:
         raise Refusal(f"noise_shape must be None or 'hessian', not {noise_shape!r}")
@@ -307,7 +307,7 @@ def _plan_equalised(
     units: dict[str, Any],
     settings: dict[str, str | int | float | bool | None],
     scaler: _FittedScaler | None,
-) -> Route:
+) -> PlanForLimit:
     refuse_without_gradient(loss)
     # Tolerance 0: the number of rounds is then public, and the figure through the reweighting is valid for it.
     reweighting = irfil(

@@ -22,12 +22,12 @@ DIRECT = 4_096
 """Largest side of a matrix that is decomposed: 134 MB, and its eigenvalues take about a minute on two cores."""
 
 
-class Route(StrEnum):
+class SolverRoute(StrEnum):
     """How the minimiser and its derivatives are computed.
 
     Examples
     --------
-    >>> Route.DUAL.value
+    >>> SolverRoute.DUAL.value
     'dual'
     """
 
@@ -36,7 +36,7 @@ class Route(StrEnum):
     ITERATIVE = "iterative"
 
 
-def choose_route(n: int, d: int, *, sparse: bool = False) -> Route:
+def choose_route(n: int, d: int, *, sparse: bool = False) -> SolverRoute:
     """The route for a table of this shape.
 
     Parameters
@@ -48,7 +48,7 @@ def choose_route(n: int, d: int, *, sparse: bool = False) -> Route:
 
     Returns
     -------
-    Route
+    SolverRoute
 
     Examples
     --------
@@ -58,18 +58,18 @@ def choose_route(n: int, d: int, *, sparse: bool = False) -> Route:
     'iterative'
     """
     if not sparse and d <= max(n, PRIMAL):
-        return Route.PRIMAL
+        return SolverRoute.PRIMAL
     if min(n, d) > DIRECT:
-        return Route.ITERATIVE
-    return Route.PRIMAL if d <= n else Route.DUAL
+        return SolverRoute.ITERATIVE
+    return SolverRoute.PRIMAL if d <= n else SolverRoute.DUAL
 
 
-def forced_route(route: str | Route | None, n: int, d: int, sparse: bool) -> Route:
+def forced_route(route: str | SolverRoute | None, n: int, d: int, sparse: bool) -> SolverRoute:
     """The route that was named, or that of the rule."""
     if route is None:
         return choose_route(n, d, sparse=sparse)
     try:
-        return Route(route)
+        return SolverRoute(route)
     except ValueError:
-        names = ", ".join(option("route", r.value) for r in Route)
+        names = ", ".join(option("route", r.value) for r in SolverRoute)
         raise Refusal(f"route must be one of {names}, or None for the rule by size, not {route!r}") from None

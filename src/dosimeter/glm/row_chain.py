@@ -21,10 +21,10 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.glm.sparse_table import Table, is_sparse
 
 
-class Operation(Protocol):
+class RowOperation(Protocol):
     """One step: its derivative at some rows, as a function of vectors."""
 
-    def take(self, rows: Index) -> Operation:
+    def take(self, rows: Index) -> RowOperation:
         """The same for some of the rows."""
 
     def times(self, z: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from dosimeter.glm.existence import refuse_if_unbounded
 from dosimeter.glm.inverse_hessian import EASY, Factor
 from dosimeter.glm.loss import LOSSES, ScalarLoss, is_registered
 from dosimeter.glm.minimiser import Fit
-from dosimeter.glm.route import Route, choose_route, forced_route
+from dosimeter.glm.route import SolverRoute, choose_route, forced_route
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_table import (
     Table,
@@ -39,7 +39,7 @@ NEWTON_TOLERANCE = 1e-7
 class NoFactor:
     """Stands for the (p, p) factor that a wide fit does not keep: what needs it is refused by name."""
 
-    def __init__(self, route: Route, condition: float) -> None:
+    def __init__(self, route: SolverRoute, condition: float) -> None:
         self.route, self.condition = route, condition
 
     @property
@@ -69,7 +69,7 @@ class WideFit(Fit):
     ('dual', True)
     """
 
-    route: Route = Route.DUAL
+    route: SolverRoute = SolverRoute.DUAL
     gram: FloatArray | None = None
     """X Xᵀ (n, n) on the dual route."""
 
@@ -79,7 +79,7 @@ def goes_wide(X: Any, loss: object, l2: float, route: str | None, engine: object
     if is_sparse(X):
         return True
     if route is not None:
-        return Route(forced_route(route, 1, 1, sparse=False)) is not Route.PRIMAL
+        return SolverRoute(forced_route(route, 1, 1, sparse=False)) is not SolverRoute.PRIMAL
     shape = getattr(X, "shape", ())
     penalised = isinstance(l2, int | float | np.number) and l2 > 0
     return (
@@ -87,7 +87,7 @@ def goes_wide(X: Any, loss: object, l2: float, route: str | None, engine: object
         and isinstance(loss, ScalarLoss)
         and penalised
         and engine is None
-        and choose_route(*shape) is not Route.PRIMAL
+        and choose_route(*shape) is not SolverRoute.PRIMAL
     )
 
 
@@ -113,14 +113,14 @@ def fit_wide(
         )
     problem = _problem(X, y, loss, l2, sample_weight, intercept, engine)
     chosen = forced_route(route, problem.n, problem.d, is_sparse(problem.X))
-    if chosen is not Route.PRIMAL and problem.l2 == 0:
+    if chosen is not SolverRoute.PRIMAL and problem.l2 == 0:
         raise Refusal(f"the {chosen.value} route needs a penalty: use l2 > 0")
     if is_sparse(problem.X) and problem.l2 == 0 and not problem.loss.quadratic:
         raise Refusal(
             f"whether the columns separate the targets is not checked for a sparse table, so the {problem.loss.name} "
             "loss needs a penalty: use l2 > 0, or pass a dense array"
         )
-    gram = gram_of_rows(problem.X) if chosen is Route.DUAL else None
+    gram = gram_of_rows(problem.X) if chosen is SolverRoute.DUAL else None
     inverse_at = _inverse(problem, chosen, gram)
     if at is not None:
         w, steps = _parameters(problem, at), 0
@@ -164,9 +164,9 @@ def _parameters(problem: WideProblem, values: Any) -> FloatArray:
     return w
 
 
-def _inverse(problem: WideProblem, route: Route, gram: FloatArray | None) -> Callable[[FloatArray], Inverse]:
+def _inverse(problem: WideProblem, route: SolverRoute, gram: FloatArray | None) -> Callable[[FloatArray], Inverse]:
     """ω times the curvature (n,) ↦ f ↦ H⁻¹f."""
-    if route is Route.PRIMAL:
+    if route is SolverRoute.PRIMAL:
         return lambda D: PrimalInverse.of(problem, D)
     if gram is not None:
         return lambda D: DualInverse.of(problem, gram, D)
@@ -175,7 +175,7 @@ def _inverse(problem: WideProblem, route: Route, gram: FloatArray | None) -> Cal
 
 def _finish(
     problem: WideProblem,
-    route: Route,
+    route: SolverRoute,
     gram: FloatArray | None,
     inverse_at: Callable[[FloatArray], Inverse],
     w: FloatArray,
@@ -198,7 +198,7 @@ def _finish(
         intercept=problem.intercept,
         w=w,
         factor=factor,
-        inner=np.eye(problem.p if route is Route.PRIMAL else 0),
+        inner=np.eye(problem.p if route is SolverRoute.PRIMAL else 0),
         y=problem.y,
         offset=None,
         margin=m,

@@ -20,7 +20,7 @@ from dosimeter.glm.leakage import Leakage
 from dosimeter.glm.mapped_jacobian import MappedJacobian
 from dosimeter.glm.normalised_rows import NormalisedJacobian, normalised_map
 from dosimeter.glm.precision import EPS, PROMISE, refuse_imprecise
-from dosimeter.glm.route import DIRECT, Route
+from dosimeter.glm.route import DIRECT, SolverRoute
 from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.scaled_dual import scaled_dual_jacobian
 from dosimeter.glm.scaled_unknowns import ScaledUnknowns
@@ -73,13 +73,13 @@ def _jacobian(fit: WideFit, X: Table, input_map: Any, whitening: float, target_u
             return inner
         unit = units(input_map, X.shape[1])
         return inner if (unit == 1.0).all() else ScaledUnknowns(inner, unit)
-    if fit.route is Route.PRIMAL:
+    if fit.route is SolverRoute.PRIMAL:
         return _primal(fit, X, input_map, whitening, target_unit)
     if isinstance(input_map, np.ndarray) and input_map.ndim == 1 and len(input_map) < X.shape[1]:
         padded = np.append(input_map, np.full(X.shape[1] - len(input_map), input_map[-1]))
         return FirstUnknowns(_jacobian(fit, X, padded, whitening, target_unit), len(input_map))
     unit, c = units(input_map, X.shape[1]), target_moves(fit, target_unit)
-    if fit.route is Route.DUAL:
+    if fit.route is SolverRoute.DUAL:
         dual = dual_jacobian(fit, X, unit, whitening, c, target_unit)
         lengths = np.linalg.norm(dual.U, axis=1)
         # Rounding of X Xᵀ moves a row by about √ε of its length in any direction, and s/nλ multiplies that.

@@ -20,7 +20,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.progress import stage
 from dosimeter.glm.fit import Fit, fit, fit_at
 from dosimeter.glm.inverse_hessian import Factor
-from dosimeter.glm.route import Route
+from dosimeter.glm.route import SolverRoute
 from dosimeter.glm.row_space import RowSpace
 from dosimeter.glm.softmax import Softmax
 from dosimeter.glm.sparse_table import Table, dense_rows, fingerprint_direction, gram_of_rows, reach
@@ -53,15 +53,15 @@ class WideSoftmaxFit(WideFit):
     """These coordinates; None if they are the columns themselves."""
 
 
-def softmax_route(n: int, d: int, classes: int) -> Route:
+def softmax_route(n: int, d: int, classes: int) -> SolverRoute:
     """The route by the size of the table; classes is K'.
 
     >>> softmax_route(2_000, 20_000, 3).value, softmax_route(20_000, 100_000, 19).value
     ('dual', 'iterative')
     """
     if classes * (min(n, d) + 1) > MOST or (d <= n and n * d > WRITTEN_OUT):
-        return Route.ITERATIVE
-    return Route.PRIMAL if d <= n else Route.DUAL
+        return SolverRoute.ITERATIVE
+    return SolverRoute.PRIMAL if d <= n else SolverRoute.DUAL
 
 
 def fit_wide_softmax(
@@ -80,22 +80,22 @@ def fit_wide_softmax(
     """`glm.fit`, or `glm.fit_at` if parameters `at` are passed."""
     X, y, weight = check_problem(X, y, loss, l2, sample_weight, intercept, engine)
     problem = SoftmaxProblem(X, y, weight, loss, float(l2), bool(intercept))
-    chosen = softmax_route(problem.n, problem.d, problem.shape[1]) if route is None else Route(route)
-    if chosen is not Route.PRIMAL and problem.l2 == 0:
+    chosen = softmax_route(problem.n, problem.d, problem.shape[1]) if route is None else SolverRoute(route)
+    if chosen is not SolverRoute.PRIMAL and problem.l2 == 0:
         raise Refusal(f"the {chosen.value} route needs a penalty: use l2 > 0")
     first = at if at is not None else start
     w = np.zeros(problem.shape) if first is None else np.asarray(first, dtype=np.float64)
     if w.shape != problem.shape or not np.isfinite(w).all():
         raise Refusal(f"parameters must be finite and of shape {problem.shape}, not {w.shape}")
-    if chosen is Route.ITERATIVE:
+    if chosen is SolverRoute.ITERATIVE:
         return _iterative(problem, w, at is not None)
     return _reduced(problem, chosen, w, at is not None)
 
 
-def _reduced(problem: SoftmaxProblem, route: Route, w: FloatArray, given: bool) -> WideSoftmaxFit:
+def _reduced(problem: SoftmaxProblem, route: SolverRoute, w: FloatArray, given: bool) -> WideSoftmaxFit:
     """Through the dense fit of the table in the coordinates of its row space."""
     X, d, space = problem.X, problem.d, None
-    if route is Route.DUAL:
+    if route is SolverRoute.DUAL:
         gram = gram_of_rows(X)
         space = RowSpace.of(X, gram, w[:d] if given else np.zeros(w[:d].shape))
     rows = dense_rows(X, slice(None)) if space is None else space.rows
@@ -122,11 +122,17 @@ def _iterative(problem: SoftmaxProblem, w: FloatArray, given: bool) -> WideSoftm
         w, m, steps = minimise(problem, w)
     g = problem.gradient(m, w)
     decrement = float(np.sqrt(max(0.0, float(np.vdot(g, CentredSoftmax.of(problem, m).solve_all(g))))))
-    return _fit(problem, Route.ITERATIVE, w, m, steps, 1.0, decrement)
+    return _fit(problem, SolverRoute.ITERATIVE, w, m, steps, 1.0, decrement)
 
 
 def _fit(
-    problem: SoftmaxProblem, route: Route, w: FloatArray, m: FloatArray, steps: int, condition: float, decrement: float
+    problem: SoftmaxProblem,
+    route: SolverRoute,
+    w: FloatArray,
+    m: FloatArray,
+    steps: int,
+    condition: float,
+    decrement: float,
 ) -> WideSoftmaxFit:
     X, d = problem.X, problem.d
     direction = fingerprint_direction(X)

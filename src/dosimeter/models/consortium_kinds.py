@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, StudyOutcome, release_once
+from dosimeter.models.consortium_study import CoordinatorStudy, Refused, StudyDraw, StudyOutcome, release_once
 from dosimeter.models.model_study import prepare_model
 from dosimeter.models.moment_study import prepare_components, prepare_noisy_components, prepare_noisy_model
 from dosimeter.models.training_study import prepare_training
 from dosimeter.tables.consortium_schema import COMPONENTS, MODEL, NOISY_COMPONENTS, NOISY_MODEL, TRAINING
 
-PREPARE: dict[str, Callable[[CoordinatorStudy], Draw | Refused]] = {
+PREPARE: dict[str, Callable[[CoordinatorStudy], StudyDraw | Refused]] = {
     MODEL: prepare_model,
     NOISY_MODEL: prepare_noisy_model,
     COMPONENTS: prepare_components,

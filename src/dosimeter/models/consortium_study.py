@@ -48,7 +48,7 @@ class CoordinatorStudy:
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class StudyDraw:
     """What leaves, drawn once, and what the result says about it."""
 
     artefact: bytes
@@ -85,7 +85,7 @@ class StudyOutcome:
 
 
 def release_once(
-    study: CoordinatorStudy, prepare: Callable[[CoordinatorStudy], Draw | Refused], *, sites_book: bool = True
+    study: CoordinatorStudy, prepare: Callable[[CoordinatorStudy], StudyDraw | Refused], *, sites_book: bool = True
 ) -> StudyOutcome:
     """Draw, unless an earlier run did, and have every site book it.
 

@@ -17,6 +17,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.tables.bounds_file import read_bounds
 from dosimeter.tables.client_rows import ClientEncoding, derive_client_encoding, encode_client_rows
 from dosimeter.tables.declared_bounds import Range
+from dosimeter.tables.person_ids import with_person_ids
 from dosimeter.tables.read import read_table
 from dosimeter.tables.table import Table
 
@@ -128,6 +129,7 @@ def table_clients(
     amount = declared is not None and isinstance(declared.get(target), Range)
     outcome = [] if amount else [target]
     rows = _read(table, [*outcome, client, *texts, *([] if site is None else [site])], exclude, read, numbers)
+    rows = with_person_ids(rows, client)
     sites: tuple[Any, ...] = ()
     elsewhere = 0
     if site is not None:

@@ -51,6 +51,7 @@ from dosimeter.tables.declared_bounds import (
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.learned_encoding import MANY_LEVELS, MAX_LEVELS, learn_encoding
 from dosimeter.tables.missing_values import gap_notes, gap_remarks, observed_by_person
+from dosimeter.tables.person_ids import id_remarks_of_people
 from dosimeter.tables.table import Table
 
 
@@ -311,6 +312,7 @@ def prepare(
         *(() if declared is None else outside_remarks(columns, rest)),
         *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
+        *id_remarks_of_people(ids or ()),
         *shared.remarks,
     )
     scaler = "held" if many else scaler

@@ -41,6 +41,7 @@ from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
 from dosimeter.tables.data_checks import varies
 from dosimeter.tables.missing_values import Gaps, gap_notes, observed_by_person
+from dosimeter.tables.person_ids import id_remarks_of_people, same_people
 from dosimeter.tables.row_arguments import (
     frame_columns,
     ids_of,
@@ -134,7 +135,7 @@ def measure_model(
         slopes = target_slopes(opened.target_map, mapped.numbers())
         mapped = replace(mapped, y=opened.target_map(mapped.numbers()))
     problem = problem_of(final, mapped)
-    ids = None if person is None else ids_of(frame, person, n)
+    ids = None if person is None else same_people(ids_of(frame, person, n))
     if isinstance(design, WordDesign) and is_sparse(frame):
         named = set(design.words[COLUMNS].names)
         of_columns = [[name for name in names if name in named] for names in (tied, not_tied)]
@@ -210,6 +211,7 @@ def measure_model(
             *polished.remarks,
             *design.remarks,
             *_bounds_remark(figures.leak),
+            *id_remarks_of_people(ids or ()),
             *shared.remarks,
             *(() if answers else _inside(design, steps)),
             *(
@@ -407,7 +409,7 @@ def target_unit(loss: Any, y: FloatArray, unit: str) -> Any:
 
 def check(noise: Any, unit: str, tied: Sequence[str], person: Any) -> None:
     """The arguments that do not depend on the table."""
-    if not hasattr(noise, "whiten"):
+    if isinstance(noise, type) or not hasattr(noise, "whiten"):
         raise Refusal(
             f"noise is {safe_text(noise)}: give a noise such as Gaussian(0.05), or no_noise for an exact release"
         )

@@ -23,7 +23,7 @@ from dosimeter.models.block_model import BlockModel
 from dosimeter.models.block_release import base_score
 from dosimeter.models.consortium_fit import check_totals, fit_sites, fit_values, totals_of
 from dosimeter.models.consortium_model import LAWS, Totals, consortium_model, public_bounds
-from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
+from dosimeter.models.consortium_study import CoordinatorStudy, Refused, StudyDraw, sites_without
 from dosimeter.models.linear_release import FORM, FORMS
 from dosimeter.models.usefulness import finite_score
 from dosimeter.noise_addition.linear_map import SIGNIFICANT
@@ -63,7 +63,7 @@ def joint_fit(study: CoordinatorStudy) -> JointFit:
     return JointFit(fit_sites(engine, model, bounds), totals, model, engine)
 
 
-def prepare_model(study: CoordinatorStudy) -> Draw | Refused:
+def prepare_model(study: CoordinatorStudy) -> StudyDraw | Refused:
     """Fit, choose the scale, ask every site whether its patients stay within their limits, then draw."""
     joint = joint_fit(study)
     terms = study.schema.release
@@ -92,7 +92,7 @@ def _needed_scale(joint: JointFit) -> float:
     return rung(max(int(answer["rung"]) for answer in answers))
 
 
-def _draw(study: CoordinatorStudy, joint: JointFit, scale: float, chosen: tuple[str, ...]) -> Draw:
+def _draw(study: CoordinatorStudy, joint: JointFit, scale: float, chosen: tuple[str, ...]) -> StudyDraw:
     import skops.io as sio
 
     model, noise = joint.model, _law(study)(scale)  # type: ignore[call-arg]
@@ -122,7 +122,7 @@ def _draw(study: CoordinatorStudy, joint: JointFit, scale: float, chosen: tuple[
     recipe = Recipe("weights", str(noise), settings, not_covered)
     weights = [value.hex() for value in np.append(coef, intercept).tolist()]
     kept = {"weights": weights, "target_mean": float(model.target_mean).hex()}
-    return Draw(sio.dumps(pipeline(model.encoding, last)), recipe, figures, kept=kept)
+    return StudyDraw(sio.dumps(pipeline(model.encoding, last)), recipe, figures, kept=kept)
 
 
 def released_score(study: CoordinatorStudy) -> float | None:

@@ -16,7 +16,7 @@ from dosimeter.engines.protocol.assembly import Values, add_in_order
 from dosimeter.models.component_release import TAKEN
 from dosimeter.models.component_rows import encoded_pipeline
 from dosimeter.models.consortium_moments import MomentTerms
-from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
+from dosimeter.models.consortium_study import CoordinatorStudy, Refused, StudyDraw, sites_without
 from dosimeter.pca.distributed import NoisyMoment, join
 from dosimeter.pca.mechanism import true_sensitivity
 from dosimeter.pca.release import PrivateComponents, public_values, release_sums
@@ -35,7 +35,7 @@ def exact_moment(study: CoordinatorStudy) -> tuple[FloatArray, FloatArray, int]:
     return add_in_order(answers, "products"), add_in_order(answers, "sums"), int(add_in_order(answers, "people"))
 
 
-def prepare_components(study: CoordinatorStudy) -> Draw | Refused:
+def prepare_components(study: CoordinatorStudy) -> StudyDraw | Refused:
     """Exact sums of all sites, the sites' yes, then noise once."""
     terms = MomentTerms(study.schema)
     products, sums, people = exact_moment(study)
@@ -51,14 +51,14 @@ def prepare_components(study: CoordinatorStudy) -> Draw | Refused:
 
 def _components(
     study: CoordinatorStudy, terms: MomentTerms, private: PrivateComponents, figures: Mapping[str, Any]
-) -> Draw:
+) -> StudyDraw:
     import skops.io as sio
 
     k = study.schema.components.components if study.schema.components else private.box.d
     model = encoded_pipeline(terms.encoding, private, k)
     recipe = private.release.recipe
     settings = {**recipe.settings, "components": k, "sites": len(study.schema.sites), "study": study.schema.study}
-    return Draw(
+    return StudyDraw(
         sio.dumps(model),
         Recipe(recipe.kind, recipe.noise, settings, (*recipe.not_covered, TAKEN)),
         {
@@ -112,7 +112,7 @@ def _public_figures(terms: MomentTerms, messages: list[NoisyMoment]) -> dict[str
     }
 
 
-def prepare_noisy_components(study: CoordinatorStudy) -> Draw | Refused:
+def prepare_noisy_components(study: CoordinatorStudy) -> StudyDraw | Refused:
     """Components of what the sites sent: post-processing."""
     terms = MomentTerms(study.schema)
     messages = noisy_moments(study)
@@ -140,7 +140,7 @@ def _settings(study: CoordinatorStudy, people: int) -> dict[str, Any]:
     return {"epsilon": release.epsilon, "delta": release.delta, "unit": "person", "n_samples": people}
 
 
-def prepare_noisy_model(study: CoordinatorStudy) -> Draw | Refused:
+def prepare_noisy_model(study: CoordinatorStudy) -> StudyDraw | Refused:
     """Least squares from noisy moments: post-processing of what the sites sent."""
     import skops.io as sio
 
@@ -174,7 +174,7 @@ def prepare_noisy_model(study: CoordinatorStudy) -> Draw | Refused:
         "parameters": len(w) + 1,
         "not_covered": [TAKEN],
     }
-    return Draw(sio.dumps(model), recipe, figures)
+    return StudyDraw(sio.dumps(model), recipe, figures)
 
 
 def moment_regression(

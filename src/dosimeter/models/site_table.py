@@ -29,6 +29,7 @@ from dosimeter.tables.column_values import text_array
 from dosimeter.tables.consortium_schema import ConsortiumSchema
 from dosimeter.tables.constant_values import tie_facts
 from dosimeter.tables.declared_bounds import Range
+from dosimeter.tables.person_ids import with_person_ids
 from dosimeter.tables.read import read_table, table_names
 from dosimeter.tables.table import Table
 from dosimeter.tables.table_summary import Moments
@@ -147,7 +148,7 @@ def _read(
         whole=(schema.person, schema.target),
         declared=[name for name, column in schema.columns.items() if isinstance(column, Range)],
     )
-    return site_table_of(table, schema, source)
+    return site_table_of(with_person_ids(table, schema.person), schema, source)
 
 
 def site_table_of(table: Table, schema: ConsortiumSchema, source: Location) -> SiteTable:

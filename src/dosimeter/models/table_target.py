@@ -81,6 +81,8 @@ def prepare_target(
     if declaration is not None:
         return _declared_target(table, target, loss, declaration)
     column, shown = table[target], safe_text(target)
+    if table.n < 2:
+        raise Refusal(f"the table has {'one row only' if table.n else 'no row'}: give at least two people")
     levels = _levels(column)
     if len(levels) < 2:
         raise Refusal(f"the target {shown} has one value only: there is nothing to fit")

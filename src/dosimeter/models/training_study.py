@@ -22,7 +22,7 @@ from dosimeter.federated.curator import Curator
 from dosimeter.federated.site_sums import RoundRequest, SiteSum, decode_sum, encode_sum
 from dosimeter.federated.state import State
 from dosimeter.files.federated_checkpoint import CheckpointWriter, read_state
-from dosimeter.models.consortium_study import CoordinatorStudy, Draw, Refused, sites_without
+from dosimeter.models.consortium_study import CoordinatorStudy, Refused, StudyDraw, sites_without
 from dosimeter.models.consortium_training import PatientTraining
 from dosimeter.tables.sklearn_estimators import network_classifier, network_regressor
 from dosimeter.tables.sklearn_export import input_order, pipeline
@@ -32,7 +32,7 @@ EVERY = 10.0
 """Seconds between two writings of what a page shows."""
 
 
-def prepare_training(study: CoordinatorStudy) -> Draw | Refused:
+def prepare_training(study: CoordinatorStudy) -> StudyDraw | Refused:
     """The sites' yes to all rounds, then round after round; the model of the last one leaves."""
     training, path = PatientTraining(study.schema), study.journal.folder / STATE
     digest = study.schema.digest.hex()
@@ -116,7 +116,7 @@ def _decoded(values: Values, request: RoundRequest, patients: int) -> SiteSum | 
     return decode_sum(encode_sum(SiteSum(values["steps"], int(values["halves"]))), request, patients)
 
 
-def _draw(study: CoordinatorStudy, training: PatientTraining, state: State, figure: EpsilonFigure) -> Draw:
+def _draw(study: CoordinatorStudy, training: PatientTraining, state: State, figure: EpsilonFigure) -> StudyDraw:
     import skops.io as sio
 
     encoding, network = training.encoding, training.network
@@ -146,4 +146,4 @@ def _draw(study: CoordinatorStudy, training: PatientTraining, state: State, figu
         "clip_last": float(np.float64(state.clip)),
         "not_covered": [],
     }
-    return Draw(sio.dumps(pipeline(encoding.columns, last)), recipe, figures)
+    return StudyDraw(sio.dumps(pipeline(encoding.columns, last)), recipe, figures)

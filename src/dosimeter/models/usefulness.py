@@ -11,7 +11,7 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage, track
 from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.release_planning import Route
+from dosimeter.glm.release_planning import PlanForLimit
 
 LOWEST = -1e6
 """R² and D² fall without limit as the noise grows, and overflow: a lower score is reported as this one."""
@@ -55,7 +55,7 @@ def usefulness(
     l2: Callable[[int], float],
     *,
     kind: str,
-    plan_at: Route,
+    plan_at: PlanForLimit,
     planned: ReleasePlan,
     law: type[Density],
     limit: float,
@@ -78,7 +78,7 @@ def usefulness(
     return Usefulness(held_out.name, held_out.base, without_noise, with_noise, held_out.folds, ordered)
 
 
-def _step(limit: float, held_out: glm.HeldOut, law: type[Density], plan_at: Route) -> LimitStep:
+def _step(limit: float, held_out: glm.HeldOut, law: type[Density], plan_at: PlanForLimit) -> LimitStep:
     try:
         scale = float(plan_at(limit, None).settings["scale"] or 0.0)
     except (Refusal, CannotMeasure) as error:

@@ -21,7 +21,7 @@ SIZE = {"width": 360, "height": 220}
 CONFIG = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
-    "axis": {"labelLimit": 220, "titleFontWeight": "normal"},
+    "axis": {"labelLimit": 220, "labelSeparation": 6, "titleFontWeight": "normal"},
     "legend": {"orient": "bottom", "labelLimit": 320, "columns": 2},
     "view": {"stroke": "transparent"},
 }

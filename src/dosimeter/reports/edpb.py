@@ -36,13 +36,15 @@ def _measures(evidence: Sequence[Evidence]) -> list[Part]:
     rows = []
     for e in evidence:
         noise, on = e.field("noise"), e.field("noise_on")
+        if noise is None and e.field("law") is not None:
+            noise = f"{e.field('law')}, scale withheld: it was chosen from the data"
         if noise is not None and e.kind != "dosimeter.federated":
             rows.append((e.title, "noise", f"{noise}{f' on {on}' if on else ''}"))
         guarantee = e.field("guarantee")
         if isinstance(guarantee, dict) and "epsilon" in guarantee:
             text = f"ε = {guarantee['epsilon']}, δ = {guarantee.get('delta')}, {guarantee.get('neighbours', '')}"
             rows.append((e.title, "differential privacy", text.rstrip(", ")))
-        limit = e.field("verdict", "limit")
+        limit = e.field("limit") if e.kind == "dosimeter.linear-release" else e.field("verdict", "limit")
         if limit is not None:
             rows.append((e.title, "highest dose (η) allowed", str(limit)))
     return as_table("Measures", ("result", "measure", "value"), rows)

@@ -96,7 +96,7 @@ def _reduction(alpha: int) -> float:
 def _loose_rows(four: tuple[TableStudy, ...]) -> list[Row]:
     why = "eq. 2 is an upper bound, and loose: by its privacy loss distribution the same noise costs less"
     return [
-        Row(f"5.2 {s.name}: ε of the noise that eq. 2 prices at 1", 1.0,
+        Row(f"5.2 {s.name}: ε of the noise that eq. 2 gives for ε = 1", 1.0,
             laplace_epsilon({eps_prime(1.0, DELTA, s.alpha): s.alpha}, DELTA), 5e-3, why, f"δ = {DELTA:g}")
         for s in four
     ]  # fmt: skip

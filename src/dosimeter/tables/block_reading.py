@@ -17,6 +17,7 @@ from dosimeter.core.engine import Part
 from dosimeter.engines.raw_block import RawBlock
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.column_values import holds_text, raw_column
+from dosimeter.tables.person_ids import with_person_ids
 from dosimeter.tables.table import Missing, NoCompleteRow, Table
 
 _PLAIN = frozenset("double float int8 int16 int32 uint8 uint16 uint32".split())
@@ -37,6 +38,8 @@ class BlockReading:
     classes: tuple[str, ...] | None = None
     """Classes of the target that were listed in advance; its cells are then read as text."""
     keep_class_names: bool = False
+    person: str = ""
+    """The column that says whose row it is; "" if there is none."""
 
     def table(self, raw: RawBlock) -> Table:
         """The block; `rows` are numbers in the whole source."""
@@ -46,6 +49,7 @@ class BlockReading:
         if self.classes is not None and table.n:
             table = self._with_listed_classes(table, raw)
         texts = frozenset() if raw.checked else _held_as_text(raw.columns)
+        table = with_person_ids(table, self.person)
         return Table(table.names, table.columns, table.rows + raw.first, table.dropped, table.gaps, texts)
 
     def exact_text(self, names: Collection[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ A raw column is a numpy array or a narwhals Series; only `missing` and `to_array
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from numbers import Real
 from typing import Any
 
@@ -22,9 +22,14 @@ LARGEST_INTEGER = 2**53  # beyond it float64 skips integers, so two identifiers 
 
 
 def raw_column(values: Any) -> Any:
-    """A series of any dataframe library as a narwhals Series, anything else as a numpy array, (n,)."""
+    """A series of any dataframe library as a narwhals Series, anything else as a numpy array, (n,).
+
+    Refused: a dict and a set. Their keys are no values, and a set has no order.
+    """
     if isinstance(values, np.ndarray):
         return values
+    if isinstance(values, Mapping | Set):
+        raise Refusal(f"a {type(values).__name__} is not a column: give a list or an array, one value per row")
     if not isinstance(values, list | tuple):  # narwhals takes 20 microseconds to see that these are no series
         series = nw.from_native(values, series_only=True, pass_through=True)
         if isinstance(series, nw.Series):

@@ -31,7 +31,7 @@ _TRUE_OR_FALSE = {"true": True, "false": False, "True": True, "False": False, "T
 _TRUTH = ({"true": True, "false": False}, {"True": True, "False": False}, {"TRUE": True, "FALSE": False})
 
 
-class Cells:
+class CsvCells:
     """A growing column.
 
     exact: keep every cell as text, only an empty cell is missing; verbatim: keep the text of numbers too, for a

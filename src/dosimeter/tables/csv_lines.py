@@ -18,12 +18,12 @@ from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
 from dosimeter.files.file_checks import binary_remedy, detect_kind, first_bytes, refuse_pickle, regular_file
-from dosimeter.tables.csv_column import Cells
+from dosimeter.tables.csv_column import CsvCells
 
 LONGEST_LINE = 2**24
 DECIMAL_MARKS = (".", ",")
 _TAB_NAMES = {"\\t": "\t", "tab": "\t"}
-_NOT_UTF8 = "save the file as UTF-8 (in Excel 'CSV UTF-8', elsewhere iconv -f latin1 -t utf-8)"
+_NOT_UTF8 = "save the file as UTF-8 (in Excel 'CSV UTF-8', elsewhere iconv -f windows-1252 -t utf-8)"
 
 
 def check_file(path: str | os.PathLike[str], limit: int) -> tuple[Path, Location]:
@@ -83,6 +83,8 @@ def header_line(stream: BinaryIO) -> Iterator[str]:
 def _check_header(header: list[str], delimiter: str, source: Location) -> None:
     if not header:
         raise source.refusal("the first line is empty", "begin with a header line")
+    if header[0].lower().startswith("sep="):
+        raise source.refusal("the first line is a note for Excel (sep=)", "delete this line")
     if len(header) == 1:
         for other in (";", "\t", "|", ","):
             if other in header[0] and other != delimiter:
@@ -100,7 +102,7 @@ def _looks_like_data(header: list[str]) -> bool:
     """Numbers only, and not the 0, 1, 2, ... that pandas writes for columns without names."""
     if header == [str(j) for j in range(len(header))]:
         return False
-    probes = [Cells("header", decimal=mark) for mark in DECIMAL_MARKS]
+    probes = [CsvCells("header", decimal=mark) for mark in DECIMAL_MARKS]
     for probe in probes:
         probe.add(header)
     return any(probe.numbers == len(header) for probe in probes)

@@ -18,7 +18,7 @@ from dosimeter.core.location import Location
 from dosimeter.core.progress import advance, stage
 from dosimeter.core.text import safe_text
 from dosimeter.tables.column_values import LARGEST_INTEGER
-from dosimeter.tables.csv_column import Cells, DeclaredNumbers
+from dosimeter.tables.csv_column import CsvCells, DeclaredNumbers
 from dosimeter.tables.csv_lines import (
     LONGEST_LINE,
     BadLine,
@@ -34,7 +34,7 @@ from dosimeter.tables.number_block import number_block
 
 _CELLS_PER_BLOCK = 2**16  # bounds the Python strings held at once; 2**13 to 2**18 differ little in speed
 _BYTES_PER_BLOCK = 2**17  # of plain numbers: the block and its temporaries stay in the caches
-Column = Cells | DeclaredNumbers
+Column = CsvCells | DeclaredNumbers
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class CsvScan:
     def _number_blocks(self, stream: BinaryIO, rows: int, finish: Callable[[BinaryIO, int], None]) -> int:
         """The rows so far, after blocks of plain numbers; the stream stands before the first line that is not."""
         columns = {
-            j: column for j, column in self.columns.items() if isinstance(column, Cells) and column.takes_numbers
+            j: column for j, column in self.columns.items() if isinstance(column, CsvCells) and column.takes_numbers
         }
         if len(columns) < len(self.columns):
             return rows
@@ -171,4 +171,4 @@ class CsvScan:
 def _column(name: str, options: CsvOptions, verbatim: Collection[str]) -> Column:
     if options.declared is not None and name in options.declared:
         return DeclaredNumbers(name, decimal=options.decimal)
-    return Cells(name, exact=name in options.text, verbatim=name in verbatim, decimal=options.decimal)
+    return CsvCells(name, exact=name in options.text, verbatim=name in verbatim, decimal=options.decimal)

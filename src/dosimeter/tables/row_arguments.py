@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -79,7 +79,7 @@ def frame_columns(frame: Any) -> FrameColumns:
 def values_of(frame: Any, values: Any, n: int, role: str) -> Any:
     """The raw column that `values` names or holds; one value for each of the n rows, none missing."""
     named = isinstance(values, str)
-    if not named and (values is None or not hasattr(values, "__len__")):
+    if not named and (not hasattr(values, "__len__") or isinstance(values, Mapping | Set)):
         raise Refusal(f"{role} is {safe_text(type(values).__name__)}: give the name of a column or one value per row")
     raw = column_of(frame, values) if named else raw_column(values)
     if not isinstance(raw, nw.Series) and raw.ndim == 2 and raw.shape[1] == 1:

@@ -5,7 +5,7 @@ narwhals reads the caller's pandas, polars and pyarrow tables; none of these lib
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -328,6 +328,9 @@ def _raw_columns(frame: Any, source: Location) -> dict[str, Any]:
 def _one_dimensional(name: Any, values: Any, source: Location) -> Any:
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
         raise source.refusal("a single value is not a column", "give a list or an array", column=str(name))
+    if isinstance(values, Mapping | Set):
+        todo = "give a list or an array (pandas: to_dict('list'))"
+        raise source.refusal(f"a {type(values).__name__} is not a column", todo, column=str(name))
     column = raw_column(values)
     if not isinstance(column, nw.Series) and column.ndim != 1:
         fault = f"a column of shape {column.shape}"
@@ -339,7 +342,10 @@ def not_a_table(frame: Any, error: Exception, source: Location) -> Refusal:
     """The refusal of an object that narwhals does not read."""
     kind = safe_text(f"{type(frame).__module__}.{type(frame).__qualname__}")
     if type(error).__name__ == "DuplicateError":
-        return source.refusal("two columns have the same name", "rename one of them")
+        names = [str(name) for name in getattr(frame, "columns", ())]
+        names = names if len(set(names)) < len(names) else [str(name) for name in getattr(frame, "column_names", ())]
+        twice = next((name for name in names if names.count(name) > 1), "")
+        return source.refusal("two columns have the same name", "rename one of them", column=twice)
     if "Lazy" in kind or "dask" in kind:
         return source.refusal(f"a {kind} is not in memory", "call .collect() or .compute() first")
     return source.refusal(f"a {kind} is not a table", "give a pandas, polars or pyarrow table, a dict or a 2-D array")

@@ -16,7 +16,7 @@ from dosimeter.files.file_checks import GIBIBYTE, first_bytes, read_bytes, regul
 from dosimeter.files.strict_json import parse
 from dosimeter.results.check import FileCheck
 from dosimeter.results.editions import internal_fields
-from dosimeter.results.result import Result, load_types
+from dosimeter.results.result import load_types
 from dosimeter.results.scan import ScanReport
 from dosimeter.scanner import scan as scan_file
 from dosimeter.scanner.members import ARCHIVES, members_of
@@ -24,6 +24,7 @@ from dosimeter.scanner.text_models import is_lightgbm
 from dosimeter.tables.coefficient_table import MOST_BYTES, CoefficientTable, CovarianceTable, read_coefficients
 from dosimeter.tables.table import Table
 from dosimeter.workflows.check_desk import Desk, Findings, report_dose
+from dosimeter.workflows.check_internal import DOSES, KINDS, LEDGER, internal_content, internal_file
 from dosimeter.workflows.check_noise import leakage_of
 from dosimeter.workflows.check_regression import check_covariance, check_regression
 from dosimeter.workflows.model_file import fitted_model
@@ -42,8 +43,6 @@ NOT_MEASURED = "what its weights leak was not measured: only a .skops model or a
 LONGEST_WORD, MOST_NUMBERS, MOST_LETTERS = 100, 100, 8_000
 """In the texts of one result: about three times what the largest that dosimeter writes has."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-INTERNAL_PAGE = Result.internal_note
-"""Every internal edition says this about itself."""
 
 
 def check_file(path: Path, name: str, desk: Desk) -> FileCheck:
@@ -55,12 +54,19 @@ def check_file(path: Path, name: str, desk: Desk) -> FileCheck:
         findings.add(rule, "links are not followed: put the file itself into the folder")
         return findings.check()
     try:
+        if path.is_file() and path.stat().st_size == 0:
+            findings.kind = "an empty file"
+            findings.add(desk.policy.unread, "the file is empty")
+            return findings.check()
         file, source = regular_file(path, GIBIBYTE)
         head = first_bytes(file, source)
         with file.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         findings.facts |= {"size": file.stat().st_size, "sha256": digest}
-        _kind_of(file, head)(file, desk, findings)
+        if reason := internal_file(file):
+            _internal(reason, findings)
+        else:
+            _kind_of(file, head)(file, desk, findings)
     except CannotMeasure as refusal:
         findings.add("review", f"cannot be measured: {_without_path(refusal, path)}")
     except Refusal as refusal:
@@ -100,9 +106,13 @@ def _kind_of(file: Path, head: bytes) -> Callable[[Path, Desk, Findings], None]:
     return _model if suffix in MODELS else _unknown
 
 
+def _internal(reason: str, findings: Findings) -> None:
+    findings.kind = KINDS[reason]
+    findings.add("fail", reason)
+
+
 def _doses(file: Path, desk: Desk, findings: Findings) -> None:
-    findings.kind = "a dose file"
-    findings.add("fail", "doses by person are internal")
+    _internal(DOSES, findings)
 
 
 def _unknown(file: Path, desk: Desk, findings: Findings) -> None:
@@ -112,15 +122,12 @@ def _unknown(file: Path, desk: Desk, findings: Findings) -> None:
 
 def _database(file: Path, desk: Desk, findings: Findings) -> None:
     findings.kind = "a database or a key file"
-    findings.add("fail", "a ledger and its keys are internal: they hold every person's total")
+    findings.add("fail", LEDGER)
 
 
 def _page(file: Path, desk: Desk, findings: Findings) -> None:
-    findings.kind = "a page"
-    if INTERNAL_PAGE in _text_of(file):
-        findings.add("fail", "an internal edition: its figures were computed without protection; send the external one")
-    else:
-        findings.add(desk.policy.unread, "a text for people: a person must read it")
+    findings.kind = "a text" if file.suffix.lower() == ".md" else "a page"
+    findings.add(desk.policy.unread, "a text for people: a person must read it")
 
 
 def _text_of(file: Path) -> str:
@@ -160,9 +167,13 @@ def _result(file: Path, desk: Desk, findings: Findings) -> None:
         raise Refusal("not valid JSON: write the result again") from None
     kind = load_types().get(str(values.get("schema"))) if isinstance(values, dict) else None
     if kind is None:
-        raise Refusal("a result of another version: write it again")
+        findings.kind = "a result"
+        rule = "fail" if desk.policy.unread == "fail" else "review"
+        findings.add(rule, "a result of another version, whose fields are not known here: write it again")
+        return
     findings.kind = f"a result ({kind.schema_name})"
-    internal = list(internal_fields(kind, values))
+    # What was measured about people is named before how it was called.
+    internal = sorted(internal_fields(kind, values), key=lambda path: (path != "dose", path.startswith("reproduce")))
     if internal:
         findings.add(
             "fail", f"internal figures ({safe_list(internal, 3)}): send the external edition (dosimeter report --json)"
@@ -230,18 +241,15 @@ def _inside_archive(file: Path, desk: Desk, findings: Findings) -> None:
     internal, others = [], 0
     for member in members:
         suffix, head = Path(member.name).suffix.lower(), member.data[:HEAD]
-        is_page = suffix in PAGES and INTERNAL_PAGE.encode() in member.data
-        if (
-            head.startswith(SQLITE)
-            or suffix == ".keys"
-            or is_page
-            or (DOSE_FILE.encode() in head and suffix not in PAGES)
-        ):
+        is_dose_file = DOSE_FILE.encode() in head and suffix not in PAGES
+        if head.startswith(SQLITE) or suffix == ".keys" or is_dose_file or internal_content(member.data, suffix):
             internal.append(member.name)
         elif suffix not in MODELS:
             others += 1
     if internal:
-        findings.add("fail", f"ledgers, keys, doses or internal pages are in it ({safe_list(internal, 3)})")
+        findings.add(
+            "fail", f"ledgers, keys, doses, checkpoints or internal editions are in it ({safe_list(internal, 3)})"
+        )
     if others:
         is_are = "file inside is no model" if others == 1 else "files inside are no models"
         findings.add(desk.policy.unread, f"{others} {is_are}: unpack the archive, they are checked one by one then")

@@ -122,7 +122,7 @@ def _known(table: TomlTable, names: tuple[str, ...], where: str, source: Locatio
     for key in table:
         if key not in names:
             near = get_close_matches(key, names, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"use {safe_list(names)}"
+            advice = f"did you mean {near[0]}?" if near else f"use {safe_list(names, 12)}"
             raise source.refusal(f"{where}has no key {safe_text(key)}", advice)
 
 

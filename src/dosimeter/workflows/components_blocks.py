@@ -161,7 +161,7 @@ def _open(source: TableSource, place: Place, reading: ComponentReading, task: st
     table = open_blocks(
         source,
         place,
-        reading=BlockReading(tuple(dict.fromkeys([*persons, *codes])), reading.missing, numbers),
+        reading=BlockReading(tuple(dict.fromkeys([*persons, *codes])), reading.missing, numbers, person=person or ""),
         exclude=exclude,
         needed=(*persons, *codes),
         person=person,

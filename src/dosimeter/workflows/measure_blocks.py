@@ -193,7 +193,7 @@ def measure_blocks(
     classes = declared.classes(target)
     reading = BlockReading(
         text, missing, None if declared.numbers is None else tuple(declared.numbers), target, classes,
-        keep_class_names=target in categorical,
+        keep_class_names=target in categorical, person=person or "",
     )  # fmt: skip
     bounds = declared.bounds or {}
     table = open_blocks(

@@ -11,11 +11,12 @@ from typing import Any, Literal
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
-from dosimeter.core.text import safe_text
+from dosimeter.core.text import id_text, safe_text
 from dosimeter.tables.bounds_file import read_bounds
 from dosimeter.tables.classes import keep_listed_classes
 from dosimeter.tables.declared_bounds import Declaration, Range, declarations
 from dosimeter.tables.missing_values import declared_gaps
+from dosimeter.tables.person_ids import with_person_ids
 from dosimeter.tables.read import read_column, read_table, table_names
 from dosimeter.tables.table import Table, column_names
 
@@ -105,6 +106,7 @@ def read_people(
         columns = {name: table[name] for name in table.names if name not in whole}
         labels = () if declared is None else [name for name in columns if name not in declared]
         table = replace(table, gaps=declared_gaps(columns, table.gaps, constants, labels, location))
+    table = with_person_ids(table, person)
     if classes is None or target is None:
         return table
     as_text = keep_class_names or target in categorical
@@ -117,11 +119,12 @@ def names_of(data: Data, delimiter: str = ",") -> list[str]:
 
 
 def every_value(data: Data, name: str, delimiter: str = ",") -> list[str | None]:
-    """The text of one column on every row, incomplete rows included; None where there is none."""
+    """The id of the person on every row, incomplete rows included; None where there is none."""
     if is_path(data):
-        return read_column(data, name, delimiter=delimiter)
+        cells = read_column(data, name, delimiter=delimiter)
+        return [None if cell is None else id_text(cell) or cell for cell in cells]
     others = [other for other in column_names(data) if other != name]
-    column = Table.of(data, text=[name], drop=others, missing="drop")
+    column = with_person_ids(Table.of(data, text=[name], drop=others, missing="drop"), name)
     values: list[str | None] = [None] * (column.n + column.dropped)
     for position, value in zip(column.rows.tolist(), column[name].tolist(), strict=True):
         values[position] = value

@@ -42,7 +42,7 @@ class PersonColumn:
         return list(seen)
 
     def _parts(self) -> list[TablePart]:
-        reading = BlockReading((self.person,), "drop", ())
+        reading = BlockReading((self.person,), "drop", (), person=self.person)
         rows = rows_of_block(1, self.place.bytes)
         source: Any = self.source
         if isinstance(source, CsvFile):  # what was parsed for the passes has complete rows only

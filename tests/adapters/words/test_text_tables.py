@@ -109,7 +109,7 @@ def test_a_vocabulary_beyond_the_exact_route_says_everywhere_that_figures_are_bo
     options = {"noise": dm.Gaussian(1.0), "person": PERSON}
     exact = dm.measure(model, TEXTS, CLASS, **options)
     monkeypatch.setattr(design, "DIRECT", 1)
-    monkeypatch.setattr(route, "choose_route", lambda n, d, sparse=False: route.Route.ITERATIVE)
+    monkeypatch.setattr(route, "choose_route", lambda n, d, sparse=False: route.SolverRoute.ITERATIVE)
     bound = dm.measure(model, TEXTS, CLASS, **options)
     assert exact.leak.standing.value == "exact"
     assert bound.leak.standing.value == "upper bound"

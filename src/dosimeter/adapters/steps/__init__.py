@@ -1,5 +1,6 @@
 """Preprocessing before a model: one registered reader for each kind of step (`registry.py`)."""
 
+import dosimeter.adapters.formulas  # noqa: F401  a formula is registered there
 from dosimeter.adapters.steps import (
     bins,
     containers,

@@ -12,7 +12,7 @@ from scipy import sparse
 from dosimeter import glm
 from dosimeter.adapters.features import Design, LearnedScalers, held_fixed
 from dosimeter.adapters.words.column_values import constant_columns, steps_of_columns
-from dosimeter.adapters.words.state import ColumnPart, State, WordPart
+from dosimeter.adapters.words.state import ColumnPart, WordPart, WordsState
 from dosimeter.adapters.words.vectorizers import VOCABULARY
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
@@ -139,7 +139,7 @@ class WordDesign(Design):
         return replace(self, X=dense_rows(self.X, slice(None)))
 
 
-def word_design(state: State, sources: Sequence[str]) -> WordDesign:
+def word_design(state: WordsState, sources: Sequence[str]) -> WordDesign:
     """The design after all steps; `sources` are all columns of the table, in its order."""
     blocks: dict[str, tuple[int, ...]] = {name: () for name in sources}
     words: dict[str, Words] = {}
@@ -201,7 +201,7 @@ def _learned_beside(parts: Sequence[ColumnPart]) -> LearnedScalers | None:
     )
 
 
-def _moves(state: State) -> glm.ColumnScaleMoves | None:
+def _moves(state: WordsState) -> glm.ColumnScaleMoves | None:
     """Of all unknowns, in their order."""
     if not any(isinstance(part, WordPart) and part.moves is not None for part in state.parts):
         return None
@@ -256,7 +256,7 @@ def _spreads(counts: Table) -> FloatArray:
     return np.where(steps > 0.0, steps, np.where(variance > 1e-15 * squares, np.sqrt(variance), 1.0))
 
 
-def _maps(state: State, unknowns: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
+def _maps(state: WordsState, unknowns: list[Any], m: int) -> tuple[Any, glm.RowMap | None, FloatArray | None]:
     """A matrix (d, m), or a map of each row, and the scales if each column has one unknown of its own, in order."""
     d = state.X.shape[1]
     chains, constants, scales = [], [], np.zeros(m)

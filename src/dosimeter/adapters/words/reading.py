@@ -15,7 +15,7 @@ from dosimeter.adapters.features import assemble, learned_scalers
 from dosimeter.adapters.steps.containers import branches, is_drop, positions
 from dosimeter.adapters.steps.registry import kind_of
 from dosimeter.adapters.steps.run import require_fitted, step_name
-from dosimeter.adapters.words.state import ColumnPart, State, WordPart
+from dosimeter.adapters.words.state import ColumnPart, WordPart, WordsState
 from dosimeter.adapters.words.steps import read_step
 from dosimeter.adapters.words.vectorizers import is_vectorizer, read_vectorizer
 from dosimeter.core.errors import CannotMeasure, Refusal
@@ -35,7 +35,7 @@ def holds_vectorizer(step: Any) -> bool:
     return any(holds_vectorizer(inner) for _, inner, _ in getattr(step, "transformers_", None) or ())
 
 
-def read_texts(steps: Sequence[Any], source: str, texts: NDArray[Any]) -> State:
+def read_texts(steps: Sequence[Any], source: str, texts: NDArray[Any]) -> WordsState:
     """A column of texts behind steps of which the first takes texts."""
     if not steps:
         raise CannotMeasure("the model has no vectorizer before it: texts have no numbers")
@@ -67,7 +67,7 @@ def read_texts(steps: Sequence[Any], source: str, texts: NDArray[Any]) -> State:
 
 def read_columns(
     steps: Sequence[Any], names: Sequence[str], columns: Mapping[str, NDArray[Any]], n: int, library: Any
-) -> State:
+) -> WordsState:
     """A table behind a ColumnTransformer of which one branch takes a text, then the other steps."""
     first, rest = steps[0], steps[1:]
     kind = kind_of(first)
@@ -103,7 +103,7 @@ def text_cells(column: NDArray[Any], name: str) -> NDArray[Any]:
     return column
 
 
-def _numbers(inner: Any, picked: list[str], columns: Mapping[str, NDArray[Any]], n: int, library: Any) -> State:
+def _numbers(inner: Any, picked: list[str], columns: Mapping[str, NDArray[Any]], n: int, library: Any) -> WordsState:
     """Columns of numbers and categories behind their own steps."""
     own = {name: columns[name] for name in picked}
     chain = Chain((inner,), tuple(picked), own, n, library=library)
@@ -114,14 +114,14 @@ def _numbers(inner: Any, picked: list[str], columns: Mapping[str, NDArray[Any]],
         )
     every = np.arange(design.X.shape[1], dtype=np.intp)
     part = ColumnPart(design, every, design.constant_map, learned_scalers(chain.features))
-    return State(sparse.csr_array(design.X), design.names, (part,), {}, design.unfoldable, design.remarks)
+    return WordsState(sparse.csr_array(design.X), design.names, (part,), {}, design.unfoldable, design.remarks)
 
 
-def _weighted(state: State, weight: Any) -> State:
+def _weighted(state: WordsState, weight: Any) -> WordsState:
     return state if float(weight) == 1.0 else state.scaled(np.full(state.X.shape[1], float(weight)))
 
 
-def side_by_side(states: Sequence[State]) -> State:
+def side_by_side(states: Sequence[WordsState]) -> WordsState:
     """The columns of several branches next to each other."""
     if not states:
         raise CannotMeasure("the model sees no column at all: there is nothing that could leak")
@@ -133,7 +133,7 @@ def side_by_side(states: Sequence[State]) -> State:
         parts += [replace(part, columns=part.columns + first) for part in state.parts]
         first += state.X.shape[1]
     tables: list[Table] = [sparse.csr_array(state.X) for state in states]
-    return State(
+    return WordsState(
         sparse.csr_array(sparse.hstack(tables)),
         tuple(name for state in states for name in state.names),
         tuple(parts),

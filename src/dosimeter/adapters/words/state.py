@@ -94,7 +94,7 @@ Part = WordPart | ColumnPart
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class WordsState:
     """The table as it is now, (n, d), and its parts."""
 
     X: Table
@@ -106,7 +106,7 @@ class State:
     """Names of the steps so far."""
     remarks: tuple[str, ...] = ()
 
-    def note(self, step: str, *statistics: str, remark: str = "") -> State:
+    def note(self, step: str, *statistics: str, remark: str = "") -> WordsState:
         """With a step, what it took from the data, and a remark."""
         return replace(
             self,
@@ -115,13 +115,13 @@ class State:
             remarks=(*self.remarks, remark) if remark else self.remarks,
         )
 
-    def scaled_by_its_columns(self, unit: FloatArray, of_deviations: bool) -> State:
+    def scaled_by_its_columns(self, unit: FloatArray, of_deviations: bool) -> WordsState:
         """`scaled` by 1/deviation or by 1/largest magnitude of the columns, (d,): where these are of this very table,
         a row moves them."""
         parts = tuple(_with_moves(part, unit, of_deviations) for part in self.parts)
         return replace(self, parts=parts).scaled(unit)
 
-    def scaled(self, unit: FloatArray) -> State:
+    def scaled(self, unit: FloatArray) -> WordsState:
         """Each column times a constant (d,)."""
         parts = tuple(
             part.then(ColumnScales(unit[part.columns]))
@@ -132,7 +132,7 @@ class State:
         X = sparse.csr_array(self.X.multiply(unit[None, :])) if is_sparse(self.X) else self.X * unit
         return replace(self, X=X, parts=parts)
 
-    def selected(self, chosen: FloatArray) -> State:
+    def selected(self, chosen: FloatArray) -> WordsState:
         """Only the columns that are chosen, (d,) booleans."""
         place = np.cumsum(chosen) - 1
         parts: list[Part] = []
@@ -149,7 +149,7 @@ class State:
         where = np.flatnonzero(chosen)
         return replace(self, X=self.X[:, where], names=tuple(self.names[j] for j in where), parts=tuple(parts))
 
-    def projected(self, matrix: Table, name: str) -> State:
+    def projected(self, matrix: Table, name: str) -> WordsState:
         """matrix · x, (k, d)."""
         every = np.arange(matrix.shape[0], dtype=np.intp)
         parts = tuple(
@@ -163,7 +163,7 @@ class State:
         X = np.asarray(self.X @ matrix.T)
         return replace(self, X=X, names=tuple(f"{name} {k}" for k in range(len(every))), parts=parts)
 
-    def normalised(self, kind: str, step: str) -> State:
+    def normalised(self, kind: str, step: str) -> WordsState:
         """Each row divided by its norm; a row of zeros has no derivative."""
         if len(self.parts) != 1 or not isinstance(self.parts[0], WordPart):
             raise CannotMeasure(

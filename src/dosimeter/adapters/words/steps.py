@@ -10,12 +10,12 @@ import numpy as np
 from dosimeter.adapters.steps.registry import kind_of
 from dosimeter.adapters.steps.run import require_fitted, step_name
 from dosimeter.adapters.steps.selectors import CHOICE
-from dosimeter.adapters.words.state import State
+from dosimeter.adapters.words.state import WordsState
 from dosimeter.adapters.words.vectorizers import weigh_terms
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.sparse_table import is_sparse
 
-Reader = Callable[[Any, State], State]
+Reader = Callable[[Any, WordsState], WordsState]
 READERS: dict[str, Reader] = {}
 """Kind of step -> how it changes a sparse table."""
 
@@ -30,7 +30,7 @@ def reader(*names: str) -> Callable[[Reader], Reader]:
     return register
 
 
-def read_step(step: Any, state: State) -> State:
+def read_step(step: Any, state: WordsState) -> WordsState:
     """The table after a fitted step."""
     if step is None or (isinstance(step, str) and step == "passthrough"):
         return state
@@ -44,26 +44,26 @@ def read_step(step: Any, state: State) -> State:
 
 
 @reader("Pipeline")
-def _pipeline(pipeline: Any, state: State) -> State:
+def _pipeline(pipeline: Any, state: WordsState) -> WordsState:
     for _, step in pipeline.steps:
         state = read_step(step, state)
     return state
 
 
 @reader("TfidfTransformer")
-def _tfidf(transformer: Any, state: State) -> State:
+def _tfidf(transformer: Any, state: WordsState) -> WordsState:
     if transformer.use_idf:
         require_fitted(transformer, "idf_", state.X.shape[1])
     return weigh_terms(transformer, state)
 
 
 @reader("Normalizer")
-def _normalizer(normalizer: Any, state: State) -> State:
+def _normalizer(normalizer: Any, state: WordsState) -> WordsState:
     return state.normalised(normalizer.norm, step_name(normalizer)).note(step_name(normalizer))
 
 
 @reader("MaxAbsScaler")
-def _largest(scaler: Any, state: State) -> State:
+def _largest(scaler: Any, state: WordsState) -> WordsState:
     if getattr(scaler, "clip", False):
         raise CannotMeasure("MaxAbsScaler with clip=True is not read on a sparse table: use clip=False")
     scale = np.asarray(require_fitted(scaler, "scale_", state.X.shape[1]), dtype=np.float64)
@@ -71,19 +71,21 @@ def _largest(scaler: Any, state: State) -> State:
 
 
 @reader("StandardScaler")
-def _standard(scaler: Any, state: State) -> State:
+def _standard(scaler: Any, state: WordsState) -> WordsState:
     if scaler.with_mean and is_sparse(state.X):
         raise CannotMeasure("StandardScaler that subtracts the mean makes a sparse table dense: use with_mean=False")
     require_fitted(scaler, "scale_", state.X.shape[1])
     scale = np.ones(state.X.shape[1]) if scaler.scale_ is None else np.asarray(scaler.scale_, dtype=np.float64)
     if scaler.with_mean:
-        moved = State(state.X - scaler.mean_, state.names, state.parts, state.statistics, state.steps, state.remarks)
+        moved = WordsState(
+            state.X - scaler.mean_, state.names, state.parts, state.statistics, state.steps, state.remarks
+        )
         return moved.scaled(1.0 / scale).note(step_name(scaler), "mean and scale")
     return state.scaled_by_its_columns(1.0 / scale, of_deviations=True).note(step_name(scaler), "scales")
 
 
 @reader("SelectorMixin")
-def _selector(selector: Any, state: State) -> State:
+def _selector(selector: Any, state: WordsState) -> WordsState:
     support = np.asarray(selector.get_support(), dtype=bool)
     if len(support) != state.X.shape[1]:
         raise CannotMeasure(
@@ -94,13 +96,13 @@ def _selector(selector: Any, state: State) -> State:
 
 
 @reader("TruncatedSVD")
-def _svd(svd: Any, state: State) -> State:
+def _svd(svd: Any, state: WordsState) -> WordsState:
     components = np.asarray(require_fitted(svd, "components_", state.X.shape[1]), dtype=np.float64)
     return state.projected(components, "component").note(step_name(svd), "components")
 
 
 @reader("GaussianRandomProjection", "SparseRandomProjection")
-def _random(projection: Any, state: State) -> State:
+def _random(projection: Any, state: WordsState) -> WordsState:
     matrix = require_fitted(projection, "components_", state.X.shape[1])
     dense = np.asarray(matrix.toarray() if is_sparse(matrix) else matrix, dtype=np.float64)
     return state.projected(dense, "projection").note(step_name(projection))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from dosimeter.adapters.steps.run import step_name
-from dosimeter.adapters.words.state import State, WordPart
+from dosimeter.adapters.words.state import WordPart, WordsState
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 from dosimeter.glm.sparse_table import Table, as_table
@@ -24,9 +24,9 @@ SUBLINEAR = (
 BINARY = "binary=True: the unknowns are whether a word occurs, 0 or 1"
 
 
-def read_vectorizer(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
+def read_vectorizer(vectorizer: Any, source: str, texts: Sequence[str]) -> WordsState:
     """The counts of a fitted vectorizer, and its own TF-IDF if it has one."""
-    readers: dict[str, Callable[[Any, str, Sequence[str]], State]] = {
+    readers: dict[str, Callable[[Any, str, Sequence[str]], WordsState]] = {
         "TfidfVectorizer": _tfidf,
         "CountVectorizer": _counts,
         "HashingVectorizer": _hashed,
@@ -43,7 +43,7 @@ def is_vectorizer(step: Any) -> bool:
     return any(cls.__name__ in known and cls.__module__.split(".")[0] == "sklearn" for cls in type(step).__mro__)
 
 
-def _counts(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
+def _counts(vectorizer: Any, source: str, texts: Sequence[str]) -> WordsState:
     if not hasattr(vectorizer, "vocabulary_"):
         raise CannotMeasure(f"{step_name(vectorizer)} before the model is not fitted: fit the whole pipeline first")
     plain: Any = next(cls for cls in type(vectorizer).__mro__ if cls.__name__ == "CountVectorizer")
@@ -55,14 +55,14 @@ def _counts(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
     return state.note(step_name(vectorizer), *learned, remark=BINARY if vectorizer.binary else "")
 
 
-def _tfidf(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
+def _tfidf(vectorizer: Any, source: str, texts: Sequence[str]) -> WordsState:
     state = _counts(vectorizer, source, texts)
     if vectorizer.use_idf and getattr(vectorizer, "idf_", None) is None:
         raise CannotMeasure(f"{step_name(vectorizer)} before the model is not fitted: fit the whole pipeline first")
     return weigh_terms(vectorizer, state)
 
 
-def weigh_terms(step: Any, state: State) -> State:
+def weigh_terms(step: Any, state: WordsState) -> WordsState:
     """TF-IDF of a TfidfVectorizer or a TfidfTransformer: 1 + log(count), idf, norm, each if it is switched on."""
     name = step_name(step)
     if step.sublinear_tf:
@@ -72,17 +72,17 @@ def weigh_terms(step: Any, state: State) -> State:
     return state.normalised(step.norm, name) if step.norm else state
 
 
-def _logarithms(state: State, name: str) -> State:
+def _logarithms(state: WordsState, name: str) -> WordsState:
     (part,) = state.parts if len(state.parts) == 1 else (None,)
     if not isinstance(part, WordPart) or part.operations:
         raise CannotMeasure(f"{name} with sublinear_tf behind another step is not read: use it on the counts")
     values = state.X.copy()
     values.data = np.log(values.data) + 1.0
     logs = WordPart(part.source, values, part.words, part.columns)
-    return State(values, state.names, (logs,), state.statistics, state.steps, (*state.remarks, SUBLINEAR))
+    return WordsState(values, state.names, (logs,), state.statistics, state.steps, (*state.remarks, SUBLINEAR))
 
 
-def _hashed(vectorizer: Any, source: str, texts: Sequence[str]) -> State:
+def _hashed(vectorizer: Any, source: str, texts: Sequence[str]) -> WordsState:
     from sklearn.base import clone
 
     plain = clone(vectorizer).set_params(norm=None)
@@ -104,12 +104,12 @@ def _call(vectorizer: Any, transform: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _state(source: str, counts: Any, words: tuple[str, ...]) -> State:
+def _state(source: str, counts: Any, words: tuple[str, ...]) -> WordsState:
     table = as_table(sparse.csr_array(counts))
     columns = np.arange(table.shape[1], dtype=np.intp)
-    return State(table, words, (WordPart(source, table, words, columns),), {})
+    return WordsState(table, words, (WordPart(source, table, words, columns),), {})
 
 
-def table_state(X: Table, names: tuple[str, ...], source: str) -> State:
+def table_state(X: Table, names: tuple[str, ...], source: str) -> WordsState:
     """A sparse table of numbers as it is."""
-    return State(X, names, (WordPart(source, X, names, np.arange(X.shape[1], dtype=np.intp)),), {})
+    return WordsState(X, names, (WordPart(source, X, names, np.arange(X.shape[1], dtype=np.intp)),), {})

@@ -41,10 +41,12 @@ def _(result: CheckReport) -> str:
 @internal_verdict.register
 def _(result: CheckReport) -> str:
     every = f"{len(result.files)} file{'s' if len(result.files) != 1 else ''}"
+    look = f"need{'s' if result.review == 1 else ''} a person's look"
     if result.failed:
-        return f"Not to leave: {result.failed} of {every} fail, {result.review} need a person's look."
+        fail = f"{result.failed} of {every} fail{'s' if result.failed == 1 else ''}"
+        return f"Not to leave: {fail}, {result.review} {look}."
     if result.review:
-        return f"{result.review} of {every} need a person's look; none fails."
+        return f"{result.review} of {every} {look}; none fails."
     return f"All {every} pass the policy." if len(result.files) > 1 else "The file passes the policy."
 
 

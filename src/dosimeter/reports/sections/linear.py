@@ -214,8 +214,8 @@ def _held_out(scores: HeldOutScores) -> list[Part]:
     rows = tuple(
         (
             f"{step.limit:.3g}{' (this one)' if step.limit == scores.limit else ''}",
-            "refused" if step.score is None else f"{step.score:.3f}",
-            "worse than a constant" if step.score is not None and step.score < scores.base else "",
+            "none" if step.score is None else f"{step.score:.3f}",
+            step.why.split(": ")[0] if step.score is None else "worse than a constant" * (step.score < scores.base),
         )
         for step in scores.steps
     )
