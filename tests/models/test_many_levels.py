@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dosimeter as dm
 from dosimeter.core.category import simplex
+from dosimeter.glm import route
 from dosimeter.models import fit_table, many_levels
 
 RNG = np.random.default_rng(8)
@@ -103,6 +104,22 @@ def test_cells_are_the_moves_of_refits(few_are_many):
         unit[-2] = 1.0
         change = np.linalg.norm(weights(row, h * unit) - weights(row, -h * unit)) / (2 * h)
         assert leak.cell("age")[row] == pytest.approx(change, rel=1e-6)
+
+
+@pytest.mark.parametrize(("most", "rows"), [(20, N), (4096, 24)])
+def test_levels_beyond_the_sizes_of_the_rule_by_shape_have_the_same_figures(most, rows, monkeypatch):
+    """Beyond 4,096 levels, or more of them than rows, other sparse tables have bounds or an (n, n) matrix."""
+    people = PEOPLE.iloc[:: N // rows][:rows]
+    options = {"target": "ill", "exclude": ("who", "visits", "cost"), "noise": dm.Gaussian(0.3), "categorical": "place"}
+    oracle = dm.measure(people, scaler="held", **options)
+    monkeypatch.setattr(many_levels, "MAX_LEVELS", 20)
+    monkeypatch.setattr(route, "DIRECT", most)
+    leak = dm.measure(people, **options)
+    assert sparse.issparse(leak.design.X)
+    for reading in ("examples", "labels", "cells", "left"):
+        np.testing.assert_allclose(getattr(leak, reading), getattr(oracle, reading), rtol=1e-9, atol=1e-14)
+    assert leak.attributes == pytest.approx(oracle.attributes, rel=1e-9)
+    assert leak.standing is oracle.standing
 
 
 def test_one_line_says_what_was_done_and_what_the_scaler_leaves(few_are_many):

@@ -43,6 +43,19 @@ def refuse_positive(model: Any) -> None:
         )
 
 
+def liblinear_penalty(model: Any, C: float) -> Any:
+    """nλ = 1/C; (p,) one for each weight where liblinear penalises the intercept by another.
+
+    Its intercept is s w₀, s the intercept_scaling, with the penalty nλ w₀²/2: nλ/s² for the intercept itself.
+    """
+    penalty, scale = 1.0 / float(C), float(model.intercept_scaling)
+    if not model.fit_intercept or scale == 1.0:
+        return penalty
+    weights = np.full(np.size(single_output(model)), penalty)
+    weights[-1] /= scale**2
+    return weights
+
+
 def stopping_note(model: Any) -> str:
     """What a solver says that used up its iterations; "" if it ended before."""
     iterations, limit = getattr(model, "n_iter_", None), getattr(model, "max_iter", None)

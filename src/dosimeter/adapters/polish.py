@@ -97,9 +97,8 @@ def polish(problem: AnyProblem, design: Design, options: dict[str, Any], noised:
 
 
 def _polish_cox(problem: CoxProblem, design: Design, options: dict[str, Any]) -> Polished:
-    if not isinstance(options["input_map"], np.ndarray):
-        raise CannotMeasure("a Cox model of a formula with curves or products is not measured: fit it on columns")
-    if not np.array_equal(design.X, problem.X):
+    near = 1e-12 * np.abs(problem.X).max(axis=0, initial=0.0)  # a formula is evaluated again
+    if design.X.shape != problem.X.shape or not (np.abs(design.X - problem.X) <= near).all():
         raise Refusal("the frame is not the table that the Cox model was fitted on: pass the training table")
     names = ("noise", "include_target", "input_map")
     return Polished(*polish_cox(problem, **{name: options[name] for name in names}))

@@ -193,8 +193,10 @@ class PreparedTable:
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; a refusal names the columns that cause it."""
         stage("fitting the model")
+        # Levels are read through a map that is not diagonal: the rule by size would choose routes that have none.
+        route = "primal" if is_sparse(self.design.X) else None
         with name_columns_in_refusals(self.design.names):
-            return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
+            return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True, route=route)
 
     def read(
         self,
