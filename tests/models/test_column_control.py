@@ -15,7 +15,7 @@ from dosimeter.tables.table import Table
 
 
 def by_scikit_learn(table, name):
-    """R² of scikit-learn's regression on the other columns and the squares of the numbers, corrected for their number."""
+    """R² of scikit-learn's regression on the other columns and squares of the numbers, corrected for how many."""
     from sklearn.linear_model import LinearRegression
 
     parts = []

@@ -16,7 +16,6 @@ from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.joint_outputs import joint_outputs
 from dosimeter.glm.label_weights import LabelWeights
 
-
 SIGNS = 2.0
 """From one class to the other, where they are -1 and 1."""
 

@@ -1,9 +1,9 @@
 """How well a column follows from the rest of the table, without any release: the control beside a figure.
 
-R² of the least-squares regression on all other columns and a constant, corrected for their number: on few rows for each
-column, even noise fits noise. An attacker who knows everything else guesses the column with an error of about √(1 - R²)
-of its standard deviation and needs no weights for it. Least squares only finds linear relations among the given columns;
-the best guess may be closer still.
+R² of the least-squares regression on all other columns and a constant, corrected for their number: with few rows for
+each of them even noise follows from noise. An attacker who knows everything else guesses the column with an error of
+about √(1 - R²) of its standard deviation and needs no weights for it. Least squares only finds linear relations among
+the given columns; the best guess may be closer still.
 """
 
 from __future__ import annotations
