@@ -64,6 +64,11 @@ def stopping_note(model: Any) -> str:
     return f"its solver stopped after max_iter={int(limit)} iterations without converging"
 
 
+def gradient_tolerance(model: Any) -> float | None:
+    """The largest entry of the mean gradient with which these solvers of scikit-learn end; None for the others."""
+    return float(model.tol) if model.solver in ("lbfgs", "newton-cg", "newton-cholesky") else None
+
+
 def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
     """A regressor of scikit-learn that penalises the mean over the rows: nλ = alpha · Σω."""
     y = target.numbers()
@@ -71,7 +76,7 @@ def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
     penalty = float(model.alpha) * float(target.ones.sum())
     return Problem(
         loss, penalty, bool(model.fit_intercept), single_output(model), y, target.weight, iterative=True,
-        unconverged=stopping_note(model),
+        unconverged=stopping_note(model), tolerance=gradient_tolerance(model),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from dosimeter.adapters.any_problem import AnyProblem
 from dosimeter.adapters.fitted_attributes import (
     CHOSEN_PENALTY,
     class_weights,
+    gradient_tolerance,
     liblinear_penalty,
     single_output,
     stopping_note,
@@ -73,6 +74,7 @@ def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyPro
     return Problem(
         loss, penalty, intercept, w, positions.astype(np.float64), weights.weight, penalised,
         (*not_covered, *notes), iterative=True, unconverged=stopping_note(model), label_weights=labels,
+        tolerance=gradient_tolerance(model),
     )  # fmt: skip
 
 
