@@ -147,6 +147,18 @@ def test_what_has_no_sparse_form_is_refused_in_one_line(options, message, few_ar
     with pytest.raises(dm.Refusal, match=message) as refused:
         dm.measure(people, exclude=("who", "visits", "cost"), noise=dm.Gaussian(0.3), **options)
     assert "\n" not in str(refused.value)
+    assert "impute" in options or "declare its levels in bounds=, or pass exclude=" in str(refused.value)
+
+
+def test_levels_that_are_declared_are_taken_where_learned_ones_are_too_many(few_are_many, monkeypatch):
+    """By `fix` too: what the refusal suggests works."""
+    monkeypatch.setattr(fit_table, "MAX_LEVELS", 20)
+    options = {"target": "ill", "exclude": ("who", "visits", "cost", "town", "smokes", "age", "sex")}
+    with pytest.raises(dm.Refusal, match="declare its levels in bounds="):
+        dm.fix(PEOPLE, max_dose=1.0, **options)
+    bounds = {"place": BOUNDS["place"], "ill": BOUNDS["ill"]}
+    made = dm.fix(PEOPLE, max_dose=1.0, bounds=bounds, even_if_useless=True, **options)
+    assert len(made.model.predict(PEOPLE)) == N
 
 
 def test_more_weights_than_can_be_decomposed_are_refused(few_are_many, monkeypatch):

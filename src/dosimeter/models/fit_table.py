@@ -289,6 +289,7 @@ def prepare(
             categorical=categorical,
             max_levels=MANY_LEVELS if may_be_sparse else MAX_LEVELS,
             may_name_person=by_person and person is None,
+            may_declare=by_person,  # the verbs that take persons take bounds too
         )
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)
