@@ -198,6 +198,11 @@ def scikit_learn_models() -> Iterator[Case]:
         "LogisticRegression, liblinear", lm.LogisticRegression(solver="liblinear"), BINARY,
         refit=newton(logistic_loss, 1.0, 1.0),
     )  # fmt: skip
+    yield plain(
+        "LogisticRegression, liblinear, scaled intercept",
+        lm.LogisticRegression(solver="liblinear", intercept_scaling=3.0), BINARY,
+        refit=newton(logistic_loss, 1.0, 1.0 / 9.0),
+    )  # fmt: skip
     yield plain("PoissonRegressor()", lm.PoissonRegressor(), COUNT, TIGHT)
     yield plain("GammaRegressor()", lm.GammaRegressor(), POSITIVE, TIGHT)
     for power, y in ((0.0, NUMBER), (1.0, COUNT), (1.5, COUNT), (2.0, POSITIVE), (3.0, POSITIVE)):
@@ -247,13 +252,27 @@ def scikit_learn_models() -> Iterator[Case]:
         ),
         THREE, label_moves=False,
     )  # fmt: skip
+    ridge = OneVsRestClassifier(lm.RidgeClassifier(alpha=2.0))
+    labels = np.column_stack([BINARY, THREE == 2]).astype(int)
+    each = OneVsRestClassifier(lm.LogisticRegression())
+    yield Case(
+        "OneVsRestClassifier of RidgeClassifier", "scikit-learn", lambda Z, y: clone(ridge).fit(Z, y),
+        lambda Z, y: np.concatenate([linear_parts(m) for m in clone(ridge).fit(Z, y).estimators_]),
+        THREE, label_moves=False,
+    )  # fmt: skip
+    yield Case(
+        "OneVsRestClassifier of several labels", "scikit-learn", lambda Z, y: clone(each).fit(Z, y),
+        lambda Z, y: np.concatenate(
+            [linear_parts(m) for m in OneVsRestClassifier(lm.LogisticRegression(**TIGHT)).fit(Z, y).estimators_]
+        ),
+        labels, label_moves=False,
+    )  # fmt: skip
     many = MultiOutputRegressor(lm.Ridge())
     yield Case(
         "MultiOutputRegressor of Ridge", "scikit-learn", lambda Z, y: clone(many).fit(Z, y),
         lambda Z, y: np.concatenate([linear_parts(m) for m in clone(many).fit(Z, y).estimators_]),
         SEVERAL, label_moves=False,
     )  # fmt: skip
-    labels = np.column_stack([BINARY, THREE == 2]).astype(int)
     both = MultiOutputClassifier(lm.LogisticRegression())
     yield Case(
         "MultiOutputClassifier of LogisticRegression", "scikit-learn", lambda Z, y: clone(both).fit(Z, y),
@@ -472,6 +491,7 @@ def survival_models() -> Iterator[Case]:
                 f"PHReg, {ties}{name}", "proportional hazards", fit,
                 lambda Z, y, fit=fit: np.asarray(fit(Z, y).params), both, frame=X, label_moves=False,
             )  # fmt: skip
+    yield _cox_formula(target)
     try:
         import lifelines
     except ImportError:
@@ -497,6 +517,29 @@ def survival_models() -> Iterator[Case]:
             ),
             target, frame=frame, label_moves=False, design=lambda model, frame: np.asarray(frame[NUMBERS], dtype=float),
         )  # fmt: skip
+
+
+def _cox_formula(target: Any) -> Case:
+    """Columns of a formula, without the constant that a Cox model has none of."""
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
+
+    frame = pd.concat([FRAME[["age", "crp", "ward"]], target], axis=1)
+
+    def fit(Z: Any, y: Any) -> Any:
+        return smf.phreg("time ~ scale(age) * C(ward) + np.log(crp)", Z, status="event", ties="efron").fit(disp=0)
+
+    def design(model: Any, Z: Any) -> Array:
+        data = model.model.data
+        matrix = formula_matrix(getattr(data, "model_spec", None) or data.design_info, Z)
+        names = getattr(getattr(matrix, "design_info", matrix), "column_names", None) or list(matrix.columns)
+        return np.asarray(matrix, dtype=float)[:, [name != "Intercept" for name in names]]
+
+    return Case(
+        "PHReg by a formula", "proportional hazards", fit,
+        lambda Z, y: np.asarray(sm.PHReg(y["time"], Z, status=y["event"], ties="efron").fit(disp=0).params),
+        target, frame=frame, label_moves=False, design=design,
+    )  # fmt: skip
 
 
 def formula_matrix(spec: Any, Z: Any) -> Any:

@@ -22,7 +22,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 import dosimeter as dm
 from dosimeter import glm
@@ -64,6 +64,18 @@ MODELS: dict[str, tuple[Refit, Array]] = {
     "logistic, weights by class": (logistic(class_weight={0: 1.0, 1: 2.5}), BINARY),
     "logistic, balanced": (logistic(class_weight="balanced"), TEXTS),
     "liblinear": (logistic(C=0.3, solver="liblinear", tol=1e-14, max_iter=100_000), BINARY),
+    "LinearSVC, scaled intercept": (
+        lambda X, y, **fit_options: LinearSVC(
+            C=0.4, intercept_scaling=5.0, dual=False, tol=1e-13, max_iter=100_000
+        ).fit(X, y, **fit_options),
+        BINARY,
+    ),
+    "LinearSVR, scaled intercept": (
+        lambda X, y, **fit_options: LinearSVR(
+            C=0.4, intercept_scaling=0.2, loss="squared_epsilon_insensitive", dual=False, tol=1e-13, max_iter=100_000
+        ).fit(X, y, **fit_options),
+        NUMBER,
+    ),
     "softmax": (logistic(C=0.3), THREE),
     "softmax without penalty": (logistic(C=np.inf), THREE),
     "softmax, no intercept, balanced": (logistic(fit_intercept=False, class_weight="balanced"), THREE),
@@ -152,13 +164,12 @@ def test_ordinary_least_squares_of_statsmodels_equals_scikit_learn() -> None:
     np.testing.assert_allclose(ours.examples, theirs.examples, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["link", "family", "trials", "correlation", "L1"])
+@pytest.mark.parametrize("name", ["link", "trials", "correlation", "L1"])
 def test_statsmodels_results_outside_eq_13_are_refused(name: str) -> None:
     y, both = COUNT, np.column_stack([COUNT, 9 - np.minimum(COUNT, 9)])
     groups, constant = np.arange(N) // 4, sm.add_constant(X)
     results = {
         "link": lambda: glm_results(X, y, sm.families.Gaussian(sm.families.links.InversePower())),
-        "family": lambda: glm_results(X, y + 1.0, sm.families.Gamma(sm.families.links.Log())),
         "trials": lambda: glm_results(X, both, sm.families.Binomial()),
         "correlation": lambda: sm.GEE(y, constant, groups=groups, cov_struct=sm.cov_struct.Exchangeable()).fit(),
         "L1": lambda: sm.GLM(y, constant, family=sm.families.Poisson()).fit_regularized(alpha=0.1, L1_wt=0.5),
@@ -225,14 +236,47 @@ def test_balanced_weights_are_named_as_not_covered() -> None:
     assert "label counts" in note
 
 
+@pytest.mark.parametrize("scaling", [0.3, 4.0])
+def test_a_scaled_intercept_of_liblinear_is_the_weight_of_a_column_of_that_number(scaling: float) -> None:
+    def weights(X: Array) -> Array:
+        rows = np.column_stack([X, np.full(N, scaling)])
+        w = LogisticRegression(C=0.3, fit_intercept=False, **NEWTON).fit(rows, BINARY).coef_[0]
+        return np.append(w[:-1], scaling * w[-1])
+
+    model = LogisticRegression(C=0.3, solver="liblinear", intercept_scaling=scaling).fit(X, BINARY)
+    np.testing.assert_allclose(parameters(model), weights(X), rtol=1e-3, atol=1e-4)
+    J = dm.measure(model, X, BINARY, noise=dm.Gaussian(1.0)).leak.jacobian.dense(slice(None))
+    for i, j in [(0, 0), (7, 1), (23, 2)]:
+        step = np.zeros_like(X)
+        step[i, j] = 1e-4
+        slope = (weights(X + step) - weights(X - step)) / 2e-4
+        np.testing.assert_allclose(J[i, :, j], slope, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("C", "zeros"), [(0.6, 0), (0.06, 1)])
+def test_an_intercept_under_the_l1_penalty_of_liblinear_is_a_weight_of_a_column_of_ones(C: float, zeros: int) -> None:
+    def fit(X: Array) -> Any:
+        model = LogisticRegression(solver="liblinear", C=C, tol=1e-13, max_iter=1_000_000, random_state=0)
+        return model.set_params(**elastic(1.0)).fit(X, BINARY)
+
+    model = fit(X)
+    assert np.sum(model.coef_ == 0) >= zeros
+    leak = dm.measure(model, X, BINARY, noise=dm.Gaussian(1.0))
+    np.testing.assert_allclose(leak.fit.w, parameters(model), rtol=1e-6, atol=1e-9)
+    for i in (0, 23):
+        for j in range(3):
+            slope = np.linalg.norm(moved(fit, X, i, j))
+            assert np.asarray(leak.cells)[i, j] == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
 REFUSED = {
     "forest": (lambda: RandomForestClassifier(3, random_state=0).fit(X, BINARY), BINARY),
     "L1 logistic of three classes": (
         lambda: LogisticRegression(solver="saga", max_iter=20_000, **elastic(1.0)).fit(X, THREE),
         THREE,
     ),
-    "L1 logistic with a penalised intercept": (
-        lambda: LogisticRegression(solver="liblinear", **elastic(1.0)).fit(X, BINARY),
+    "L1 logistic with a scaled intercept": (
+        lambda: LogisticRegression(solver="liblinear", intercept_scaling=10, **elastic(1.0)).fit(X, BINARY),
         BINARY,
     ),
     "L1 logistic of another penalty": (
@@ -249,10 +293,7 @@ REFUSED = {
     "unfitted": (lambda: LogisticRegression(), BINARY),
     "a class": (lambda: LogisticRegression, BINARY),
     "no model": (lambda: 3.0, BINARY),
-    "scaled intercept": (
-        lambda: LogisticRegression(solver="liblinear", intercept_scaling=10).fit(X, BINARY),
-        BINARY,
-    ),
+    "scaled intercepts": (lambda: LinearSVC(intercept_scaling=10.0).fit(X, THREE), THREE),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
@@ -47,13 +48,52 @@ def test_default_settings_on_a_scaled_table_have_the_figures_of_the_minimum(
 
 def test_weights_that_stopped_visibly_early_are_an_estimate_that_says_by_how_much() -> None:
     X, y = table(0, 400, 12, "logistic")
-    model = LogisticRegression(**EXACT).fit(X, y)
+    model = LogisticRegression(**EXACT).fit(X, y).set_params(solver="saga")  # a solver whose rule says nothing of it
     model.coef_ = model.coef_ + 0.02 * np.random.default_rng(1).standard_normal(model.coef_.shape)
     leak = dm.measure(model, X, y, noise=NOISE)
     assert leak.standing.value == "estimate"
     assert "%" in leak.approximations[0]
     assert "estimate" in repr(leak)
     assert leak.dose().standing.value == "estimate"
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "newton-cholesky"])
+def test_a_table_that_lacks_a_tenth_of_the_rows_is_not_one_on_which_the_solver_stopped_early(solver: str) -> None:
+    """These solvers end at a gradient below tol: the weights were an estimate on a table that cannot be theirs."""
+    X, y = table(3, 300, 4, "logistic")
+    model = LogisticRegression(solver=solver).fit(X, y)
+    dm.measure(model, X, y, noise=NOISE)
+    with pytest.raises(dm.CannotMeasure, match=r"its solver ends at a mean gradient of 0\.0001, where this table has"):
+        dm.measure(model, X[30:], y[30:], noise=NOISE)
+
+
+def test_unlike_scales_are_named_where_they_ended_a_solver_far_from_the_minimum() -> None:
+    """The table is that of the fit, and "the table or its weights are probably not" was no help."""
+    Z, rng = np.random.default_rng(0).normal(size=(200, 3)), np.random.default_rng(1)
+    y = rng.poisson(np.exp(0.8 * Z[:, 0])).astype(float)
+    scaled, scales = PoissonRegressor(alpha=1e-3, **EXACT).fit(Z, y), np.array([1.0, 1e4, 1e-2])
+    model = PoissonRegressor(alpha=1e-3).fit(Z, y)
+    # Where a line search on the columns as they are ended, whatever the BLAS does here: the first weight halfway.
+    model.coef_, model.intercept_ = scaled.coef_ * [0.5, 1.0, 1.0] / scales, scaled.intercept_
+    X = Z * scales
+    with pytest.raises(dm.CannotMeasure, match="columns that differ in scale by"):
+        dm.measure(model, X, y, noise=NOISE)
+
+
+def test_results_of_statsmodels_say_which_row_is_not_theirs() -> None:
+    X, y = table(4, 120, 3, "logistic")
+    results = sm.Logit(y, sm.add_constant(X)).fit(disp=0)
+    dm.measure(results, X, y, noise=NOISE)
+    moved, flipped = X.copy(), np.array(y)
+    moved[7, 1] += 0.01
+    flipped[9] = 1 - flipped[9]
+    for rows, target, why in (
+        (X[1:], y[1:], "fitted on 120 rows and the frame has 119"),
+        (moved, y, r"column x2, row 7 \(from 0\) is not what the model was fitted on"),
+        (X, flipped, r"the target of row 9 \(from 0\) is not the one that the model was fitted on"),
+    ):
+        with pytest.raises(dm.Refusal, match=why):
+            dm.measure(results, rows, target, noise=NOISE)
 
 
 def _permuted(X: Any, y: Any) -> tuple[Any, Any, Any]:

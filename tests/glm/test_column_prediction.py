@@ -19,15 +19,19 @@ def alone(q):
     return [[j] for j in range(q)]
 
 
-def test_r2_is_that_of_a_regression_on_all_other_columns():
+def adjusted(r2, n, predictors):
+    """R² corrected for the number of predictors, a constant besides."""
+    return max(0.0, 1.0 - (1.0 - r2) * (n - 1) / (n - predictors - 1))
+
+
+def test_r2_is_the_adjusted_one_of_a_regression_on_all_other_columns():
     Z = table()
     predictions = explain_columns(Z, alone(5), alone(5))
     for j in range(5):
         others = np.delete(Z, j, axis=1)
         scaled = (others - others.mean(axis=0)) / others.std(axis=0)
-        assert predictions[j].r2 == pytest.approx(
-            LinearRegression().fit(scaled, Z[:, j]).score(scaled, Z[:, j]), abs=1e-9
-        )
+        by_regression = LinearRegression().fit(scaled, Z[:, j]).score(scaled, Z[:, j])
+        assert predictions[j].r2 == pytest.approx(adjusted(by_regression, len(Z), 4), abs=1e-9)
 
 
 def test_what_is_left_is_the_noise_that_the_column_was_made_with():
@@ -38,13 +42,15 @@ def test_what_is_left_is_the_noise_that_the_column_was_made_with():
     assert prediction.residual_share * column.std() == pytest.approx(0.5, rel=0.02)
 
 
-def test_the_residual_is_corrected_for_the_number_of_predictors():
+def test_r2_and_the_residual_are_corrected_for_the_number_of_predictors():
     """Pure noise on 60 columns and 100 rows: R² in the sample is large, but the residual is the whole spread."""
     rng = np.random.default_rng(2)
     squared_shares = []
     for _ in range(40):
-        (prediction,) = explain_columns(rng.normal(size=(100, 61)), [[0]], [[0]])
-        assert prediction.r2 > 0.3
+        Z = rng.normal(size=(100, 61))
+        assert LinearRegression().fit(Z[:, 1:], Z[:, 0]).score(Z[:, 1:], Z[:, 0]) > 0.3
+        (prediction,) = explain_columns(Z, [[0]], [[0]])
+        assert prediction.r2 == pytest.approx(1.0 - prediction.residual_share**2, abs=1e-12)
         squared_shares.append(prediction.residual_share**2)
     assert np.mean(squared_shares) == pytest.approx(1.0, abs=0.06)  # at most 1 each, so slightly below
 
@@ -99,4 +105,4 @@ def test_a_category_of_one_row_for_each_level_is_explained_as_by_a_regression():
     block = list(range(n - 1))
     (prediction,) = explain_columns(np.column_stack([indicators, y]), [block], [block])
     by_regression = [LinearRegression().fit(y[:, None], z).score(y[:, None], z) for z in indicators.T]
-    assert prediction.r2 == pytest.approx(max(by_regression), abs=1e-6)
+    assert prediction.r2 == pytest.approx(adjusted(max(by_regression), n, 1), abs=1e-6)

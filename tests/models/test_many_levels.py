@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dosimeter as dm
 from dosimeter.core.category import simplex
+from dosimeter.glm import route
 from dosimeter.models import fit_table, many_levels
 
 RNG = np.random.default_rng(8)
@@ -105,6 +106,22 @@ def test_cells_are_the_moves_of_refits(few_are_many):
         assert leak.cell("age")[row] == pytest.approx(change, rel=1e-6)
 
 
+@pytest.mark.parametrize(("most", "rows"), [(20, N), (4096, 24)])
+def test_levels_beyond_the_sizes_of_the_rule_by_shape_have_the_same_figures(most, rows, monkeypatch):
+    """Beyond 4,096 levels, or more of them than rows, other sparse tables have bounds or an (n, n) matrix."""
+    people = PEOPLE.iloc[:: N // rows][:rows]
+    options = {"target": "ill", "exclude": ("who", "visits", "cost"), "noise": dm.Gaussian(0.3), "categorical": "place"}
+    oracle = dm.measure(people, scaler="held", **options)
+    monkeypatch.setattr(many_levels, "MAX_LEVELS", 20)
+    monkeypatch.setattr(route, "DIRECT", most)
+    leak = dm.measure(people, **options)
+    assert sparse.issparse(leak.design.X)
+    for reading in ("examples", "labels", "cells", "left"):
+        np.testing.assert_allclose(getattr(leak, reading), getattr(oracle, reading), rtol=1e-9, atol=1e-14)
+    assert leak.attributes == pytest.approx(oracle.attributes, rel=1e-9)
+    assert leak.standing is oracle.standing
+
+
 def test_one_line_says_what_was_done_and_what_the_scaler_leaves(few_are_many):
     leak = dm.measure(PEOPLE, target="ill", exclude=("who", "visits", "cost"), noise=dm.Gaussian(0.3))
     (line,) = [note for note in leak.notes if "indicators of 24 levels" in note]
@@ -130,6 +147,18 @@ def test_what_has_no_sparse_form_is_refused_in_one_line(options, message, few_ar
     with pytest.raises(dm.Refusal, match=message) as refused:
         dm.measure(people, exclude=("who", "visits", "cost"), noise=dm.Gaussian(0.3), **options)
     assert "\n" not in str(refused.value)
+    assert "impute" in options or "declare its levels in bounds=, or pass exclude=" in str(refused.value)
+
+
+def test_levels_that_are_declared_are_taken_where_learned_ones_are_too_many(few_are_many, monkeypatch):
+    """By `fix` too: what the refusal suggests works."""
+    monkeypatch.setattr(fit_table, "MAX_LEVELS", 20)
+    options = {"target": "ill", "exclude": ("who", "visits", "cost", "town", "smokes", "age", "sex")}
+    with pytest.raises(dm.Refusal, match="declare its levels in bounds="):
+        dm.fix(PEOPLE, max_dose=1.0, **options)
+    bounds = {"place": BOUNDS["place"], "ill": BOUNDS["ill"]}
+    made = dm.fix(PEOPLE, max_dose=1.0, bounds=bounds, even_if_useless=True, **options)
+    assert len(made.model.predict(PEOPLE)) == N
 
 
 def test_more_weights_than_can_be_decomposed_are_refused(few_are_many, monkeypatch):

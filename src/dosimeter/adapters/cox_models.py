@@ -99,7 +99,9 @@ def _phreg_problem(results: Any, names: CoxColumns, columns: Mapping[str, Any] |
     model = _phreg(results)
     X = np.asarray(model.exog, dtype=np.float64)
     made_up = [f"x{j + 1}" for j in range(X.shape[1])]
-    if columns is not None and not (list(names.covariates) == made_up and not set(made_up) <= set(columns)):
+    unnamed = list(names.covariates) == made_up and not set(made_up) <= set(columns or ())
+    # The columns of a formula are made from the frame's, and are compared once they are made.
+    if columns is not None and not unnamed and getattr(model, "formula", None) is None:
         _refuse_other_columns(X, names.covariates, columns)
     strata = None if model.strata is None else _strata_codes([np.asarray(model.strata)])
     return CoxProblem(

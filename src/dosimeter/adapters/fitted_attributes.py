@@ -43,12 +43,30 @@ def refuse_positive(model: Any) -> None:
         )
 
 
+def liblinear_penalty(model: Any, C: float) -> Any:
+    """nλ = 1/C; (p,) one for each weight where liblinear penalises the intercept by another.
+
+    Its intercept is s w₀, s the intercept_scaling, with the penalty nλ w₀²/2: nλ/s² for the intercept itself.
+    """
+    penalty, scale = 1.0 / float(C), float(model.intercept_scaling)
+    if not model.fit_intercept or scale == 1.0:
+        return penalty
+    weights = np.full(np.size(single_output(model)), penalty)
+    weights[-1] /= scale**2
+    return weights
+
+
 def stopping_note(model: Any) -> str:
     """What a solver says that used up its iterations; "" if it ended before."""
     iterations, limit = getattr(model, "n_iter_", None), getattr(model, "max_iter", None)
     if iterations is None or limit is None or int(np.max(iterations)) < int(limit):
         return ""
     return f"its solver stopped after max_iter={int(limit)} iterations without converging"
+
+
+def gradient_tolerance(model: Any) -> float | None:
+    """The largest entry of the mean gradient with which these solvers of scikit-learn end; None for the others."""
+    return float(model.tol) if model.solver in ("lbfgs", "newton-cg", "newton-cholesky") else None
 
 
 def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
@@ -58,7 +76,7 @@ def penalised_mean_problem(loss: Any, model: Any, target: Target) -> Problem:
     penalty = float(model.alpha) * float(target.ones.sum())
     return Problem(
         loss, penalty, bool(model.fit_intercept), single_output(model), y, target.weight, iterative=True,
-        unconverged=stopping_note(model),
+        unconverged=stopping_note(model), tolerance=gradient_tolerance(model),
     )  # fmt: skip
 
 

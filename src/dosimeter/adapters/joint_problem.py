@@ -10,10 +10,14 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.fitted_attributes import output_count
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
+from dosimeter.adapters.registry import problem_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.glm.joint_outputs import joint_outputs
 from dosimeter.glm.label_weights import LabelWeights
+
+SIGNS = 2.0
+"""From one class to the other, where they are -1 and 1."""
 
 
 def refuse_inner_pipeline(estimator: Any, wrapper: str) -> None:
@@ -23,6 +27,19 @@ def refuse_inner_pipeline(estimator: Any, wrapper: str) -> None:
             f"{wrapper} of a Pipeline fits the steps anew for each output: put them first, as in "
             f"make_pipeline(StandardScaler(), {wrapper}(LogisticRegression()))"
         )
+
+
+def one_margin_part(wrapper: Any, estimator: Any, target: Target) -> tuple[Problem, float]:
+    """One model of a set as an eq. 13 of one margin, and by how much its target moves with a class or a number."""
+    part = problem_of(estimator, target)
+    if isinstance(part, EquationsProblem) and part.one_margin is not None:
+        return part.one_margin, SIGNS  # a ridge regression of -1 and 1
+    if isinstance(part, Problem) and part.w.ndim == 1:
+        return part, 1.0
+    raise CannotMeasure(
+        f"{type(wrapper).__name__} of {type(estimator).__name__} is not measured as a joint release, which takes one "
+        "smooth loss of one margin for each target (no L1 penalty, no third class): fit and measure one model for each"
+    )
 
 
 def output_rows(model: Any) -> FloatArray:
@@ -80,7 +97,12 @@ def stacked_problem(
     unlike = any(
         (part.intercept, part.penalised_intercept) != (first.intercept, first.penalised_intercept) for part in parts
     )
-    if unlike or any(part.w.ndim > 1 or part.offset is not None or np.ndim(part.penalty) for part in parts):
+    if any(np.ndim(part.penalty) for part in parts):
+        raise CannotMeasure(
+            "several outputs with a penalty for each weight, as of liblinear with intercept_scaling other than 1, are "
+            "not one joint problem here: use 1, or fit and measure one model for each"
+        )
+    if unlike or any(part.w.ndim > 1 or part.offset is not None for part in parts):
         raise CannotMeasure("the outputs are models of unlike form: fit and measure one model for each")
     outputs = np.column_stack([part.y for part in parts])
     weight = None

@@ -28,9 +28,11 @@ from dosimeter.adapters.polish_equations import solve_equations
 from dosimeter.adapters.problem import EquationsProblem, Problem
 from dosimeter.adapters.relative_move import ACCEPTED, HIDDEN, NOISED, relative_move
 from dosimeter.adapters.solved_equations import AnyFit, leakage_of
+from dosimeter.adapters.statsmodels_design import SAME
 from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
+from dosimeter.core.text import safe_text
 from dosimeter.glm.joint_outputs import SIDES
 from dosimeter.glm.sparse_table import check_wide
 from dosimeter.glm.wide_fit import WideFit
@@ -70,8 +72,8 @@ class Polished:
         if self.exact:
             return f"the coefficients were polished to the exact minimum, which moved some η by {percent}"
         return (
-            "the solver stopped before the exact minimum: the figures are those of the minimum, and some η of the "
-            f"given coefficients differs by {percent}"
+            "the solver stopped before the exact minimum, or a few rows are not those of its fit: the figures are "
+            f"those of the minimum on this table, and some η of the given coefficients differs by {percent}"
         )
 
 
@@ -97,9 +99,8 @@ def polish(problem: AnyProblem, design: Design, options: dict[str, Any], noised:
 
 
 def _polish_cox(problem: CoxProblem, design: Design, options: dict[str, Any]) -> Polished:
-    if not isinstance(options["input_map"], np.ndarray):
-        raise CannotMeasure("a Cox model of a formula with curves or products is not measured: fit it on columns")
-    if not np.array_equal(design.X, problem.X):
+    near = 1e-12 * np.abs(problem.X).max(axis=0, initial=0.0)  # a formula is evaluated again
+    if design.X.shape != problem.X.shape or not (np.abs(design.X - problem.X) <= near).all():
         raise Refusal("the frame is not the table that the Cox model was fitted on: pass the training table")
     names = ("noise", "include_target", "input_map")
     return Polished(*polish_cox(problem, **{name: options[name] for name in names}))
@@ -123,6 +124,7 @@ def _polish_outputs(problem: EquationsProblem, moves: FloatArray, design: Design
 
 def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
     X = design.X
+    _refuse_other_cells(problem, design)
     exact = replace(_minimiser(problem, design), label_weights=problem.label_weights)
     after = _figures(exact, problem, X, options)  # a noise that has no figure is refused here
     try:
@@ -146,6 +148,23 @@ def _polish_minimiser(problem: Problem, design: Design, options: dict[str, Any])
             _not_the_minimum(problem, f"at the minimum some η differs by {100 * max(moved, hidden):.3g} %, {cause}")
         )
     return Polished(exact, max(moved, hidden), *kinks)
+
+
+def _refuse_other_cells(problem: Problem, design: Design) -> None:
+    """Results of statsmodels hold the table that they were fitted on."""
+    if problem.held is None or issparse(design.X):
+        return
+    d = design.X.shape[1]
+    held = problem.held[:, :d]
+    if problem.held.shape != (len(design.X), d + problem.intercept):
+        return  # refused by its number of coefficients
+    away = np.abs(design.X - held) > SAME * np.maximum(1e-300, np.abs(held).max(axis=0))
+    if away.any():
+        row, column = (int(k) for k in np.argwhere(away)[0])
+        raise CannotMeasure(
+            f"column {safe_text(design.names[column])}, row {row} (from 0) is not what the model was fitted on: pass "
+            "the training table, its rows in the order of the fit"
+        )
 
 
 def _without_noise(problem: Problem, design: Design, options: dict[str, Any]) -> Polished:
@@ -225,19 +244,52 @@ def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) ->
         )
     low, high, zero = (_objective(problem, state) for state in (exact, start, _no_weights(problem, X)))
     gap, gain = high - low, zero - low
+    if gap > 1e-6 * gain and (beyond := _beyond_its_rule(problem, X, start)):
+        return WORSE if high > zero else beyond
     if gap <= max(SAMPLING * exact.w.size * _dispersion(exact), 1e-6 * gain):
         return ""
     if problem.unconverged:
         too_far = f"and {problem.unconverged}: scale the columns or raise max_iter"
         return "" if gap <= UNCONVERGED * gain else too_far
     if high > zero:
-        return (
-            "and they fit worse than no weights at all: the table, the order of its columns or the classes are "
-            "probably not those of its fit"
-        )
+        return WORSE
     return _uneven_columns(problem, X, start) or (
         f"which no tolerance explains: the table or its sample weights are probably not those of its fit ({NOISED})"
     )
+
+
+WORSE = (
+    "and they fit worse than no weights at all: the table, the order of its columns or the classes are probably not "
+    "those of its fit"
+)
+BEYOND = 10.0
+"""How far beyond its solver's tolerance a gradient may be: rounding, other sums of weights, contrasts of classes."""
+
+
+def _beyond_its_rule(problem: Problem, X: Any, state: glm.Fit) -> str:
+    """Why a solver with this rule did not end here; "" if it may have, or if unlike scales can end it early."""
+    weight, w = np.asarray(state.sample_weight), state.w[:-1] if state.intercept else state.w
+    scales = np.append(_scales(X), [1.0] * state.intercept)
+    even = not len(scales) or scales.max() < UNEVEN * scales.min()
+    if problem.tolerance is None or problem.unconverged or not even:
+        return ""
+    weighted = (state.residual.T * weight).T
+    penalty = np.broadcast_to(problem.penalty, (len(state.w),))[: len(w)]
+    gradient = np.abs(np.asarray(X.T @ weighted + (penalty * w.T).T))
+    largest = max(float(gradient.max(initial=0.0)), float(np.abs(weighted.sum(axis=0)).max()) * state.intercept)
+    steep = largest / max(float(weight.sum()), float(len(weight))) / max(1.0, float(scales.max(initial=0.0)))
+    if steep <= BEYOND * problem.tolerance:
+        return ""
+    return (
+        f"and its solver ends at a mean gradient of {problem.tolerance:.2g}, where this table has {steep:.2g}: rows of "
+        "the table, or their weights, are probably not those of its fit"
+    )
+
+
+def _scales(X: Any) -> FloatArray:
+    """The largest entry of each column that has one."""
+    scales = np.asarray(abs(X).max(axis=0).toarray()).ravel() if issparse(X) else np.abs(X).max(axis=0)
+    return np.asarray(scales[scales > 0])
 
 
 UNEVEN, FLAT = 1e3, 1e-2
@@ -249,8 +301,7 @@ def _uneven_columns(problem: Problem, X: Any, start: glm.Fit) -> str:
     """A solver whose tolerance the largest columns met long before the others; "" if that is not what is seen."""
     if issparse(X):
         return ""
-    scales = np.abs(X).max(axis=0)
-    scales = scales[scales > 0]
+    scales = _scales(X)
     if not len(scales) or scales.max() < UNEVEN * scales.min():
         return ""
 
@@ -262,11 +313,17 @@ def _uneven_columns(problem: Problem, X: Any, start: glm.Fit) -> str:
 
     first = float(np.linalg.norm(gradient(_no_weights(problem, X))))
     left = float(np.linalg.norm(gradient(start))) / first if first > 0 else 1.0
-    if not left <= FLAT:
+    unlike = f"and columns that differ in scale by {scales.max() / scales.min():.2g}"
+    if left <= FLAT:
+        return (
+            f"{unlike} let its solver stop early, with {100 * left:.1g} % of the first gradient left: scale the "
+            "columns (StandardScaler)"
+        )
+    if problem.tolerance is None:
         return ""
     return (
-        f"and columns that differ in scale by {scales.max() / scales.min():.2g} let its solver stop early, with "
-        f"{100 * left:.1g} % of the first gradient left: scale the columns (StandardScaler)"
+        f"{unlike} can end its solver far from the minimum (scale them, StandardScaler), or the table or its weights "
+        "are not those of its fit"
     )
 
 

@@ -93,6 +93,10 @@ class Problem:
     """(n,) known constants added to the margins, or None."""
     label_weights: LabelWeights | None = None
     """What each row weighs with each class, if classes have weights; `weight` has that of its own."""
+    held: FloatArray | None = None
+    """(n, p) the columns that the fitted object holds, in the order of its weights; None if it holds none."""
+    tolerance: float | None = None
+    """The largest entry of the mean gradient with which its solver ends, if that is its rule."""
 
     @property
     def settings(self) -> dict[str, Any]:

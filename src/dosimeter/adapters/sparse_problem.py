@@ -30,8 +30,9 @@ def sparse_problem(
     unconverged: str = "",
     zero: Any = (),
     label_weights: LabelWeights | None = None,
+    penalised_intercept: bool = False,
 ) -> EquationsProblem:
-    """w: (p,) the fitted weights, the intercept last."""
+    """w: (p,) the fitted weights, the intercept last. penalised_intercept: it is the weight of a column of ones."""
     columns = w[:-1] if intercept else w
     active = np.append(columns[columns != 0], w[-1:] if intercept else [])
     return EquationsProblem(
@@ -47,4 +48,5 @@ def sparse_problem(
         (LOCAL,) if len(zero) else (),
         True,
         unconverged,
+        penalised_intercept,
     )

@@ -13,6 +13,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
 
+SAME = 1e-6
+"""Largest difference of a cell from the one that the results hold, relative to its column."""
+
 CONSTANTS = ("const", "Intercept")
 """Names of a column of ones in statsmodels: from `add_constant`, and from formulas."""
 
@@ -24,17 +27,48 @@ class FittedDesign:
     w: FloatArray
     """(p,)."""
     intercept: bool
+    held: FloatArray | None
+    """(n, p) the columns that the results hold, in the same order; None if they were removed."""
 
     @classmethod
-    def of(cls, results: Any) -> FittedDesign:
-        """The parameters of one margin."""
+    def of(cls, results: Any, target: Target) -> FittedDesign:
+        """The parameters of one margin; a target of other rows than those of the fit is refused."""
         names = _names(results)
         constant = [j for j, name in enumerate(names) if name in CONSTANTS]
         if len(constant) > 1:
             raise CannotMeasure("the statsmodels results have two constants: drop one of them")
         params = np.asarray(results.params, dtype=np.float64)
         order = [j for j in range(len(names)) if j not in constant] + constant
-        return cls(params[order], bool(constant))
+        exog = getattr(results.model, "exog", None)
+        _refuse_other_rows(results, target)
+        return cls(
+            params[order], bool(constant), None if exog is None else np.asarray(exog, dtype=np.float64)[:, order]
+        )
+
+
+def _refuse_other_rows(results: Any, target: Target) -> None:
+    """Results hold the target of their fit, unless their data were removed."""
+    endog = getattr(results.model, "endog", None)
+    if endog is None:
+        return
+    held = np.asarray(endog)
+    if len(held) != len(target.y):
+        raise Refusal(
+            f"the model was fitted on {len(held)} rows and the frame has {len(target.y)}: pass the rows it was fitted "
+            "on (statsmodels can leave out rows with missing values)"
+        )
+    if held.ndim == 1 and target.y.ndim == 1 and held.dtype.kind in "fiub" and target.y.dtype.kind in "fb":
+        away = np.abs(target.y - held) > SAME * max(1.0, float(np.abs(held).max(initial=0.0)))
+        if away.any() and not _codes(results):
+            raise Refusal(
+                f"the target of row {int(np.argmax(away))} (from 0) is not the one that the model was fitted on: pass "
+                "the y of its fit, in the order of the frame"
+            )
+
+
+def _codes(results: Any) -> bool:
+    """Whether the target that the results hold has numbers in place of classes."""
+    return type(results.model).__name__ == "MNLogit"
 
 
 def column_sources(results: Any) -> Sources:

@@ -1,8 +1,9 @@
 """How well a column follows from the rest of the table, without any release: the control beside a figure.
 
-R² of the least-squares regression on all other columns and a constant. An attacker who knows everything else guesses
-the column with an error of about √(1 - R²) of its standard deviation and needs no weights for it. Least squares only
-finds linear relations among the given columns; the best guess may be closer still.
+R² of the least-squares regression on all other columns and a constant, corrected for their number: with few rows for
+each of them even noise follows from noise. An attacker who knows everything else guesses the column with an error of
+about √(1 - R²) of its standard deviation and needs no weights for it. Least squares only finds linear relations among
+the given columns; the best guess may be closer still.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class ColumnPrediction:
     """How well a column follows from the others."""
 
     r2: float
-    """R², between 0 and 1, on these rows."""
+    """R² corrected for the number of predictors: 1 - (residual share)², between 0 and 1."""
     residual_share: float
-    """Standard deviation of the residual over the column's; √(1 - R²) corrected for the number of predictors."""
+    """Standard deviation of the residual over the column's, with a row less for each predictor; at most 1."""
 
 
 def explain_columns(
@@ -68,8 +69,8 @@ def explain_columns(
             left_over = np.sum(solve_triangular(root, np.eye(len(group))) ** 2, axis=1)
             share = float(np.clip(left_over[positions], 0.0, 1.0).min())
             share = share if share > 10 * RIDGE**2 else 0.0
-            left = min(1.0, float(np.sqrt(share * (n - 1) / (n - predictors))))
-            out.append(ColumnPrediction(1.0 - share, left))
+            left = min(1.0, share * (n - 1) / (n - predictors))
+            out.append(ColumnPrediction(1.0 - left, float(np.sqrt(left))))
     return out
 
 

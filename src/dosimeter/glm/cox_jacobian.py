@@ -23,9 +23,11 @@ from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
 from dosimeter.glm.cox import CoxFit
 from dosimeter.glm.dense_jacobian import DenseJacobian, Rows
 from dosimeter.glm.leakage import Leakage
+from dosimeter.glm.mapped_jacobian import with_row_map
 from dosimeter.glm.outcome_steps import Steps, event_steps, outcome_steps
 from dosimeter.glm.partial_likelihood import pulls
 from dosimeter.glm.risk_sets import RiskSets
+from dosimeter.glm.row_maps import RowMap
 from dosimeter.glm.validation import HUGE, as_floats
 
 Outcome = Literal["outcome", "time", "event"]
@@ -138,8 +140,9 @@ def measure_cox(
         Which part of the outcome `labels` is about: the largest step of time and event together, of the time with its
         event kept, or of the event at its time. Default "outcome", and "event" if the target is not included: the
         other two cost O(n T q), T distinct times.
-    input_map : array_like of shape (p, m), optional
-        P = dx/dz, the frozen map from the unknown quantities z to the columns. Default: the identity.
+    input_map : array_like of shape (p, m), or RowMap, optional
+        P = dx/dz, the frozen map from the unknown quantities z to the columns; a `RowMap` if it differs from row to
+        row. Default: the identity.
 
     Returns
     -------
@@ -173,7 +176,10 @@ def measure_cox(
     if target not in get_args(Outcome):
         raise Refusal(f"target must be 'outcome', 'time' or 'event', not {target!r}")
     p, table = len(fit.w), fit.table
-    P = np.eye(p) if input_map is None else as_floats(input_map, "input_map")
+    row_map = input_map if isinstance(input_map, RowMap) else None
+    if row_map is not None and (row_map.d != p or row_map.m == 0):
+        raise Refusal(f"input_map must map unknowns to the {p} columns of X, not to {row_map.d}")
+    P = np.eye(p) if input_map is None or row_map is not None else as_floats(input_map, "input_map")
     if P.ndim != 2 or len(P) != p or P.shape[1] == 0 or not np.abs(P).max() <= HUGE:
         raise Refusal(f"input_map must be a ({p}, m) array, m > 0, of numbers up to {HUGE:g}, not of shape {P.shape}")
     has_noise = noise is not no_noise
@@ -192,4 +198,5 @@ def measure_cox(
         target=target,
         y=fit.y,
     )
-    return Leakage(jacobian, noise, include_target, has_noise, of="the weights of a Cox model")
+    leak = Leakage(jacobian, noise, include_target, has_noise, of="the weights of a Cox model")
+    return leak if row_map is None else with_row_map(leak, row_map)

@@ -73,7 +73,7 @@ def explain_table(
     >>> {name: round(prediction.r2, 1) for name, prediction in predictions.items()}
     {'a': 1.0, 'b': 1.0, 'sum': 1.0, 'c': 0.0}
     """
-    wide = sum(1 if _is_number(table, name, categorical) else len(set(table[name].tolist())) for name in names)
+    wide = sum(1 if _is_number(table, name, categorical) else _indicators(table, name) for name in names)
     most = min(MOST_ROWS, int(MOST_WORK / max(1, wide) ** 2))
     if table.n > most:
         table = table.take(np.linspace(0, table.n - 1, max(1, most)).astype(np.intp))
@@ -86,6 +86,10 @@ def explain_table(
 
 def _is_number(table: Table, name: str, categorical: Collection[str]) -> bool:
     return table.kind(name) != "text" and name not in categorical
+
+
+def _indicators(table: Table, name: str) -> int:
+    return min(len(set(table[name].tolist())), MOST_COLUMNS) - 1
 
 
 def _columns(table: Table, name: str, categorical: Collection[str]) -> list[FloatArray]:

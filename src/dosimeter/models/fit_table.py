@@ -194,8 +194,10 @@ class PreparedTable:
     def fit(self, l2: float) -> glm.Fit:
         """The exact minimiser with penalty l2; a refusal names the columns that cause it."""
         stage("fitting the model")
+        # Levels are read through a map that is not diagonal: the rule by size would choose routes that have none.
+        route = "primal" if is_sparse(self.design.X) else None
         with name_columns_in_refusals(self.design.names):
-            return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True)
+            return glm.fit(self.design.X, self.y, self.loss, l2, intercept=True, route=route)
 
     def read(
         self,
@@ -289,6 +291,7 @@ def prepare(
             categorical=categorical,
             max_levels=MANY_LEVELS if may_be_sparse else MAX_LEVELS,
             may_name_person=by_person and person is None,
+            may_declare=by_person,  # the verbs that take persons take bounds too
         )
         if declared is None
         else declared_encoding(rest, declared, own_units=own_units)

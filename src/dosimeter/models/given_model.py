@@ -313,7 +313,14 @@ def _on_counts(problem: AnyProblem, design: WordDesign, model: str) -> tuple[Any
     if isinstance(problem, EquationsProblem) and problem.one_margin is not None:
         problem = problem.one_margin
     if isinstance(problem, Problem) and isinstance(problem.loss, glm.ScalarLoss):
-        return problem, design
+        if not np.ndim(problem.penalty) or not is_sparse(design.X):
+            return problem, design
+        if not design.can_be_written_out(1):
+            raise CannotMeasure(
+                f"{model} with a penalty for each weight, such as intercept_scaling other than 1, is not measured on a "
+                f"sparse table of {design.X.shape[0]} x {design.X.shape[1]}: use one penalty for all, or fewer columns"
+            )
+        return problem, design.written_out(model)
     if isinstance(problem, Problem) and not design.can_be_written_out(problem.w.shape[1]):
         return problem, design
     if isinstance(problem, EquationsProblem) and problem.outputs and not design.can_be_written_out(1):

@@ -362,7 +362,8 @@ class TableLeakage:
 
     @cached_property
     def _label_eta(self) -> FloatArray:
-        return self._persons.labels(self.target_unit, self.classes)
+        one_class = self.classes and np.ndim(self.fit.y) == 1  # several labels are several unknowns, not one class
+        return self._persons.labels(self.target_unit, one_class)
 
     def _is_number(self, name: str) -> bool:
         return bool(self.design.blocks[name]) and name not in self.design.nominal and name not in self.texts

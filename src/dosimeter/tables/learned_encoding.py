@@ -45,11 +45,17 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
 def learn_encoding(
-    table: Table, *, categorical: Collection[str] = (), max_levels: int = MAX_LEVELS, may_name_person: bool = True
+    table: Table,
+    *,
+    categorical: Collection[str] = (),
+    max_levels: int = MAX_LEVELS,
+    may_name_person: bool = True,
+    may_declare: bool = False,
 ) -> TableEncoding:
     """Centres, scales and levels of the table's own columns; `categorical` names numeric columns that hold codes.
 
-    may_name_person: whether the refusal of an identifier may suggest it as the person column.
+    may_name_person: whether the refusal of an identifier may suggest it as the person column. may_declare: whether that
+    of too many levels may suggest to declare them.
 
     >>> table = Table.of({"age": [40, 60, 36, 64], "race": ["white", "black"] * 2, "one": [1, 1, 1, 1]})
     >>> encoding = learn_encoding(table)
@@ -73,7 +79,7 @@ def learn_encoding(
             constant.append(name)
             continue
         try:
-            sources.append(_learned(table, name, name in categorical, max_levels, may_name_person))
+            sources.append(_learned(table, name, name in categorical, max_levels, may_name_person, may_declare))
         except Refusal as fault:
             faults[name] = str(fault)
     if faults:
@@ -81,12 +87,14 @@ def learn_encoding(
     return TableEncoding(tuple(sources), tuple(constant))
 
 
-def _learned(table: Table, name: str, declared: bool, max_levels: int, may_name_person: bool) -> ColumnEncoding:
+def _learned(
+    table: Table, name: str, declared: bool, max_levels: int, may_name_person: bool, may_declare: bool
+) -> ColumnEncoding:
     """The encoding of one column; declared: whether the caller said that it holds codes."""
     if declared or table.kind(name) == "text":
         filled = table.gaps[name].value if name in table.gaps else None
         levels = level_names(table, name)
-        column = category_column(name, levels, table.n, declared, max_levels, filled, may_name_person)
+        column = category_column(name, levels, table.n, declared, max_levels, filled, may_name_person, may_declare)
         return replace(column, as_text=name in table.texts)
     return _two_values(name, table.observed(name).astype(float)) or standardised(name, table[name])
 
@@ -191,11 +199,12 @@ def category_column(
     max_levels: int = MAX_LEVELS,
     filled: object = None,
     may_name_person: bool = True,
+    may_declare: bool = False,
 ) -> CategoryColumn:
     """The encoding of labels with these levels on n rows; refused if they identify rows, or are numbers or dates.
 
     declared: whether the caller said that the column holds codes: then any number of levels below n is no identifier.
-    filled: what replaces gaps, if any were filled. may_name_person: as in `learn_encoding`.
+    filled: what replaces gaps, if any were filled. may_name_person, may_declare: as in `learn_encoding`.
     """
     shown = f"column {safe_text(name)}"
     written = [level for level in levels if level != filled]
@@ -215,9 +224,10 @@ def category_column(
         codes = option("categorical", safe_text(name))
         raise Refusal(f"{shown} has {len(levels)} levels in {n} rows: {advise}, or {codes} if it is a category")
     if len(levels) > max_levels:
+        declare = f"declare its levels in {option('bounds')}, " if may_declare else ""
         raise Refusal(
             f"{shown} has {len(levels)} levels and at most {max_levels} are taken here: pool rare levels into one, "
-            f"keep fewer digits of a code, or pass {leave_out}"
+            f"keep fewer digits of a code, {declare}or pass {leave_out}"
         )
     return CategoryColumn(name, levels)
 

@@ -83,7 +83,7 @@ class Persons:
         """(n,) η of each row's label, of several classes the largest step; a tied label has the person's figure.
 
         unit: the change of a label that one unit of the figures stands for. classes: whether several positions are the
-        indicators of one class; otherwise they are several numbers, and the figure is of all of them together.
+        indicators of one class; otherwise they are several targets, and the figure is of all of them together.
         """
         positions = self.leak.target_positions
         if not classes and len(positions) > 1:

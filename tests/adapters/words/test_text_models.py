@@ -145,3 +145,26 @@ def test_a_sparse_table_has_the_figures_of_the_dense_one(kind: Any) -> None:
     leak = dm.measure(model, kind(X), CLASS, noise=dm.Gaussian(0.5))
     assert leak.examples == pytest.approx(dense.examples, rel=1e-9)
     assert leak.cells == pytest.approx(dense.cells, rel=1e-9)
+
+
+def test_a_scaled_intercept_of_liblinear_behind_counts_is_read_on_a_table_that_is_written_out(monkeypatch):
+    """As the weight of a column of that number, by scikit-learn's Newton method."""
+    pipeline = make_pipeline(CountVectorizer(), LogisticRegression(solver="liblinear", intercept_scaling=3.0))
+    leak = dm.measure(pipeline.fit(TEXTS, CLASS), TEXTS, CLASS, noise=dm.Gaussian(1.0), known_target=True)
+    counts = pipeline[0].transform(TEXTS).toarray().astype(float)
+
+    def weights(X: Array) -> Array:
+        rows = np.column_stack([X, np.full(len(X), 3.0)])
+        model = clone(LOGISTIC).set_params(fit_intercept=False).fit(rows, CLASS)
+        return np.append(model.coef_[0, :-1], 3.0 * model.coef_[0, -1])
+
+    moves = []
+    for j in range(counts.shape[1]):
+        step = np.zeros_like(counts)
+        step[2, j] = 1e-4
+        moves.append((weights(counts + step) - weights(counts - step)) / 2e-4)
+    largest = np.linalg.svd(np.array(moves), compute_uv=False)[0]
+    assert np.asarray(leak.examples)[2] == pytest.approx(largest, rel=1e-5)
+    monkeypatch.setattr("dosimeter.adapters.words.design.WRITTEN_OUT", 10)
+    with pytest.raises(dm.CannotMeasure, match="a penalty for each weight, such as intercept_scaling other than 1"):
+        dm.measure(pipeline, TEXTS, CLASS, noise=dm.Gaussian(1.0))

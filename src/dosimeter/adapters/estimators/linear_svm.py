@@ -8,7 +8,13 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
-from dosimeter.adapters.fitted_attributes import ClassWeights, class_weights, single_output, stopping_note
+from dosimeter.adapters.fitted_attributes import (
+    ClassWeights,
+    class_weights,
+    liblinear_penalty,
+    single_output,
+    stopping_note,
+)
 from dosimeter.adapters.joint_problem import stacked_problem
 from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
@@ -28,16 +34,21 @@ def linear_svc(model: Any, target: Target) -> AnyProblem:
             "LinearSVC is measured with loss='squared_hinge', penalty='l2' and multi_class='ovr': other settings have "
             "kinks at rows, or constraints between classes"
         )
-    _refuse_scaled_intercept(model)
     positions = target.positions(model.classes_.tolist())
     weights = class_weights(model, target, positions)
     K, y = len(model.classes_), positions.astype(np.float64)
     if K == 2:
-        return _problem(glm.SquaredHinge(), model, single_output(model), y, weights, np.arange(2))
+        penalty = liblinear_penalty(model, model.C)
+        return _problem(glm.SquaredHinge(), model, single_output(model), penalty, y, weights, np.arange(2))
+    if model.fit_intercept and model.intercept_scaling != 1:
+        raise CannotMeasure(
+            "LinearSVC of several classes with intercept_scaling other than 1 penalises its intercepts by less than "
+            "its weights, which is read for two classes only: use 1"
+        )
     rows = np.column_stack([model.coef_, model.intercept_]) if model.fit_intercept else np.asarray(model.coef_)
     parts = [
         _problem(
-            glm.SquaredHinge(), model, row.astype(np.float64), positions == k,
+            glm.SquaredHinge(), model, row.astype(np.float64), 1.0 / float(model.C), positions == k,
             _against_the_rest(k, weights, target, positions), np.arange(2),
         )
         for k, row in enumerate(rows)
@@ -58,23 +69,16 @@ def linear_svr(model: Any, target: Target) -> Problem:
     """A band of width epsilon without loss."""
     if model.loss != "squared_epsilon_insensitive":
         raise CannotMeasure("LinearSVR is measured with loss='squared_epsilon_insensitive': the other has no curvature")
-    _refuse_scaled_intercept(model)
-    loss = glm.SquaredEpsilonInsensitive(float(model.epsilon))
-    return _problem(loss, model, single_output(model), target.numbers(), ClassWeights(target.weight, None))
+    loss, penalty = glm.SquaredEpsilonInsensitive(float(model.epsilon)), liblinear_penalty(model, model.C)
+    return _problem(loss, model, single_output(model), penalty, target.numbers(), ClassWeights(target.weight, None))
 
 
 def _problem(
-    loss: glm.ScalarLoss, model: Any, w: FloatArray, y: FloatArray, weights: ClassWeights, labels: Any = ()
-) -> Problem:
+    loss: glm.ScalarLoss, model: Any, w: FloatArray, penalty: Any, y: FloatArray, weights: ClassWeights,
+    labels: Any = (),
+) -> Problem:  # fmt: skip
     """labels: what the loss takes for each class."""
     return Problem(
-        loss, 1.0 / float(model.C), False, w, y.astype(np.float64), weights.weight, bool(model.fit_intercept),
+        loss, penalty, False, w, y.astype(np.float64), weights.weight, bool(model.fit_intercept),
         weights.notes, iterative=True, unconverged=stopping_note(model), label_weights=weights.of_labels(labels),
     )  # fmt: skip
-
-
-def _refuse_scaled_intercept(model: Any) -> None:
-    if model.fit_intercept and model.intercept_scaling != 1:
-        raise CannotMeasure(
-            f"{type(model).__name__} with intercept_scaling other than 1 releases a rescaled intercept: use 1"
-        )

@@ -12,7 +12,14 @@ import numpy as np
 
 from dosimeter import glm
 from dosimeter.adapters.any_problem import AnyProblem
-from dosimeter.adapters.fitted_attributes import CHOSEN_PENALTY, class_weights, single_output, stopping_note
+from dosimeter.adapters.fitted_attributes import (
+    CHOSEN_PENALTY,
+    class_weights,
+    gradient_tolerance,
+    liblinear_penalty,
+    single_output,
+    stopping_note,
+)
 from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.sparse_problem import sparse_problem
@@ -49,15 +56,12 @@ def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyPro
     if ratio > 0 and np.isfinite(C):
         y, strength = positions.astype(np.float64), 1.0 / float(C)
         return _with_l1(model, y, weights.weight, labels, ratio, strength, (*not_covered, *notes))
-    penalty = 0.0 if _penalty(model) is None or np.isinf(C) else 1.0 / float(C)
+    penalty: Any = 0.0 if _penalty(model) is None or np.isinf(C) else 1.0 / float(C)
     K = len(classes)
     if K == 2:
         _refuse_scheme(model, "multinomial")
         penalised = model.solver == "liblinear" and model.fit_intercept
-        if penalised and model.intercept_scaling != 1:
-            raise CannotMeasure(
-                "liblinear with intercept_scaling other than 1 releases a rescaled intercept: use another solver"
-            )
+        penalty = liblinear_penalty(model, C) if penalised else penalty
         loss: glm.Logistic | glm.Softmax = glm.Logistic()
         w = single_output(model)
     else:
@@ -70,6 +74,7 @@ def _logistic(model: Any, target: Target, C: float, *not_covered: str) -> AnyPro
     return Problem(
         loss, penalty, intercept, w, positions.astype(np.float64), weights.weight, penalised,
         (*not_covered, *notes), iterative=True, unconverged=stopping_note(model), label_weights=labels,
+        tolerance=gradient_tolerance(model),
     )  # fmt: skip
 
 
@@ -97,13 +102,16 @@ def _with_l1(
     """Two classes, on the set of columns that have a weight."""
     if len(model.classes_) > 2:
         raise CannotMeasure("LogisticRegression with an L1 penalty is measured for two classes only: use l2")
-    if model.solver == "liblinear" and model.fit_intercept:
-        raise CannotMeasure("liblinear penalises its intercept by L1 too: fit with solver='saga'")
-    w, intercept = single_output(model), bool(model.fit_intercept)
+    w, penalised = single_output(model), model.solver == "liblinear" and bool(model.fit_intercept)
+    if penalised and model.intercept_scaling != 1:
+        raise CannotMeasure(
+            "liblinear with intercept_scaling other than 1 penalises its intercept by less L1 than its weights, which "
+            "is not read here: use 1, or solver='saga'"
+        )
     return sparse_problem(
-        glm.Logistic(), w, y, weight, l1=ratio * strength, l2=(1.0 - ratio) * strength, intercept=intercept,
-        not_covered=not_covered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0),
-        label_weights=labels,
+        glm.Logistic(), w, y, weight, l1=ratio * strength, l2=(1.0 - ratio) * strength,
+        intercept=bool(model.fit_intercept) and not penalised, penalised_intercept=penalised,
+        not_covered=not_covered, unconverged=stopping_note(model), zero=np.flatnonzero(w == 0), label_weights=labels,
     )  # fmt: skip
 
 

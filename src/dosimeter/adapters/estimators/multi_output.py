@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from dosimeter import glm
-from dosimeter.adapters.joint_problem import refuse_inner_pipeline, stacked_problem
-from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem, Target
-from dosimeter.adapters.registry import adapter, problem_of
-from dosimeter.core.errors import CannotMeasure
+from dosimeter.adapters.joint_problem import one_margin_part, refuse_inner_pipeline, stacked_problem
+from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
+from dosimeter.adapters.registry import adapter
 
 
 @adapter(
@@ -19,17 +18,17 @@ from dosimeter.core.errors import CannotMeasure
 )  # fmt: skip
 def multi_output(model: Any, target: Target) -> EquationsProblem:
     """Each target is an unknown of its own."""
+    return joint_models(model, target)
+
+
+def joint_models(model: Any, target: Target) -> EquationsProblem:
+    """A model for each of several targets."""
     refuse_inner_pipeline(model.estimators_[0], type(model).__name__)
     Y = target.several(len(model.estimators_))
-    parts = [
-        problem_of(estimator, Target(y, target.weight)) for estimator, y in zip(model.estimators_, Y.T, strict=True)
-    ]
-    scalar = [part for part in parts if isinstance(part, Problem) and part.w.ndim == 1]
-    if len(scalar) < len(parts):
-        raise CannotMeasure(
-            f"{type(model).__name__} of models with several margins: fit and measure one for each target"
-        )
-    kinds = {part.loss.target for part in scalar}
-    kind = EstimatorKind(scalar[0].loss.name, kinds.pop() if len(kinds) == 1 else glm.TargetKind.NUMBER)
-    outputs = np.column_stack([part.y for part in scalar])
-    return stacked_problem(kind, scalar, outputs, np.eye(len(scalar)))
+    models = zip(model.estimators_, Y.T, strict=True)
+    each = [one_margin_part(model, estimator, Target(y, target.weight)) for estimator, y in models]
+    parts, gains = [part for part, _ in each], np.array([gain for _, gain in each])
+    kinds = {part.loss.target if gain == 1.0 else glm.TargetKind.TWO_CLASSES for part, gain in each}
+    kind = EstimatorKind(parts[0].loss.name, kinds.pop() if len(kinds) == 1 else glm.TargetKind.NUMBER)
+    targets = [part.y if gain == 1.0 else (part.y + 1.0) / gain for part, gain in each]
+    return stacked_problem(kind, parts, np.column_stack(targets), np.diag(gains))

@@ -20,11 +20,11 @@ _LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Probit": glm.Probit, "Poisson
 def discrete_model(results: Any, target: Target) -> Problem:
     """No weights and no penalty."""
     _refuse_l1(results)
-    design = FittedDesign.of(results)
+    design = FittedDesign.of(results, target)
     loss = _LOSSES[type(results.model).__name__]()
     return Problem(
         loss, 0.0, design.intercept, design.w, target.numbers(), target.weight, offset=offset_of(results.model),
-        iterative=True,
+        iterative=True, held=design.held,
     )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def discrete_model(results: Any, target: Target) -> Problem:
 def multinomial_logit(results: Any, target: Target) -> Problem:
     """The first class is the reference."""
     _refuse_l1(results)
-    design = FittedDesign.of(results)
+    design = FittedDesign.of(results, target)
     classes = np.unique(target.y).tolist()
     K = design.w.shape[1] + 1
     if len(classes) != K:
@@ -42,7 +42,7 @@ def multinomial_logit(results: Any, target: Target) -> Problem:
     labels = LabelWeights(np.repeat(target.ones[:, None], K, axis=1), np.arange(K, dtype=np.float64))
     return Problem(
         glm.Softmax(K, 0), 0.0, design.intercept, design.w, positions, target.weight, iterative=True,
-        label_weights=labels,
+        label_weights=labels, held=design.held,
     )  # fmt: skip
 
 

@@ -41,13 +41,14 @@ def generalised_linear_model(results: Any, target: Target) -> Problem:
     """Frequency and variance weights multiply."""
     model = results.model
     loss = _loss(model)
-    design = FittedDesign.of(results)
+    design = FittedDesign.of(results, target)
     gradient = np.zeros(len(design.w))
     if "Regularized" in type(results).__name__:
         gradient = -np.asarray(model.score(np.asarray(results.params), scale=1.0))
     return Problem(
         loss, penalty_of(results, gradient), design.intercept, design.w, target.numbers(),
         row_weights(model, target, "freq_weights", "var_weights"), offset=offset_of(model), iterative=True,
+        held=design.held,
     )  # fmt: skip
 
 
@@ -60,12 +61,13 @@ def estimating_equations(results: Any, target: Target) -> Problem:
             f"GEE with the structure {structure} estimates a correlation within groups, which is not covered: use "
             "Independence"
         )
-    design = FittedDesign.of(results)
+    design = FittedDesign.of(results, target)
     weight = row_weights(results.model, target, "weights")
     offset = offset_of(results.model)
     return Problem(
-        _loss(results.model), 0.0, design.intercept, design.w, target.numbers(), weight, offset=offset, iterative=True
-    )
+        _loss(results.model), 0.0, design.intercept, design.w, target.numbers(), weight, offset=offset, iterative=True,
+        held=design.held,
+    )  # fmt: skip
 
 
 def _loss(model: Any) -> glm.ScalarLoss:

@@ -18,8 +18,11 @@ from dosimeter.adapters.statsmodels_design import FittedDesign, column_sources, 
 )  # fmt: skip
 def least_squares(results: Any, target: Target) -> Problem:
     """WLS keeps its weights in the model."""
-    design = FittedDesign.of(results)
+    design = FittedDesign.of(results, target)
     weight = row_weights(results.model, target, "weights")
     residual = np.asarray(results.model.exog) @ np.asarray(results.params) - np.asarray(results.model.endog)
     gradient = np.asarray(results.model.exog).T @ (residual if weight is None else weight * residual)
-    return Problem(glm.Squared(), penalty_of(results, gradient), design.intercept, design.w, target.numbers(), weight)
+    return Problem(
+        glm.Squared(), penalty_of(results, gradient), design.intercept, design.w, target.numbers(), weight,
+        held=design.held,
+    )  # fmt: skip
