@@ -39,7 +39,7 @@ from dosimeter.tables.people_together import (
     cut_between_people,
 )
 from dosimeter.tables.table import Table
-from dosimeter.tables.table_summary import ColumnSummary, SampledRows, SummaryOptions, summarise
+from dosimeter.tables.table_summary import ColumnSummary, MixedSummary, SampledRows, SummaryOptions, summarise
 from dosimeter.workflows.people_table import is_path
 
 TableSource = BlockSource | CsvFile
@@ -215,7 +215,7 @@ def open_blocks(
     options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows if sampled else 0))
     stage("reading the columns")
     try:
-        n, sample, runs, summaries = _summarise(engine, parts, columns, options, person)
+        n, sample, runs, summaries = _summarise(engine, parts, columns, options, person, label)
     except NoBlocks:
         listed = "" if reading.classes is None else f", or a class of {safe_text(reading.target)} that is not listed"
         fault = f"every row has a missing value{listed}"
@@ -272,11 +272,20 @@ def _first_terms(table: Table, options: SummaryOptions, person: str | None) -> t
 
 
 def _summarise(
-    engine: Engine, parts: Sequence[Any], columns: Sequence[str], options: SummaryOptions, person: str | None
+    engine: Engine,
+    parts: Sequence[Any],
+    columns: Sequence[str],
+    options: SummaryOptions,
+    person: str | None,
+    label: Location,
 ) -> tuple[int, SampledRows, PersonRuns | None, dict[str, ColumnSummary]]:
     terms = engine.sum_over(parts, partial(_first_terms, options=options, person=person))
     runs, terms = (None, terms) if person is None else (terms[0], terms[1:])
     names = [name for name in columns if name != person]
+    for name, summary in zip(names, terms[2:], strict=True):
+        if isinstance(summary, MixedSummary):
+            fault = f"values of kind {' and '.join(summary.kinds)} in different parts of the table"
+            raise label.refusal(fault, f"give the column one kind, or leave it out ({option('exclude')})", column=name)
     return int(terms[0]), terms[1], runs, dict(zip(names, terms[2:], strict=True))
 
 
