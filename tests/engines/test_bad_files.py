@@ -15,7 +15,7 @@ from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
 from dosimeter.engines.parquet_source import ParquetSource
-from tests.engines.tables import people, written
+from tests.engines.tables import assert_same_figures, people, written
 
 NAMES = ("score", "age", "city", "ill")
 
@@ -178,3 +178,84 @@ def test_too_little_memory_is_refused(tmp_path: Path, memory_text: str) -> None:
     table = written(tmp_path / "t.parquet", columns())
     with pytest.raises(Refusal, match="such as 2GB"):
         dm.measure(table, target="ill", memory=memory_text)
+
+
+def test_files_that_do_not_belong_to_the_table_are_not_read(tmp_path: Path) -> None:
+    """What a job that was stopped leaves behind would count people twice, and their figures would be too low."""
+    rows = columns(600)
+    table = tmp_path / "table"
+    (table / "_temporary" / "0").mkdir(parents=True)
+    written(table / "a.parquet", {name: column[:300] for name, column in rows.items()})
+    written(table / "b.parquet", {name: column[300:] for name, column in rows.items()})
+    whole = written(tmp_path / "whole.parquet", rows)
+    for name in ("_temporary/0/a.parquet", ".b.parquet.crc.parquet", "_old.parquet"):
+        written(table / name, rows)
+    options: dict[str, Any] = {"target": "ill", "noise": dm.Gaussian(0.1)}
+    found = dm.measure(table, **options).result(limit=1.0)
+    assert_same_figures(dm.measure(whole, engine="memory", **options).result(limit=1.0), found)
+
+
+@pytest.mark.parametrize(
+    ("left", "kind"),
+    [("_delta_log/0.json", "Delta Lake"), (".hoodie/x", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_a_folder_that_keeps_earlier_versions_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str, kind: str
+) -> None:
+    folder = tmp_path / "folder"
+    (folder / left).parent.mkdir(parents=True)
+    (folder / left).touch()
+    written(folder / "a.parquet", columns())
+    assert f"this is a table of {kind}" in refused(folder, tmp_path, capsys)
+
+
+def test_a_column_in_the_names_of_subfolders_is_left_out_only_if_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, folder = columns(), tmp_path / "folder"
+    for k, site in enumerate(("A", "B")):
+        (folder / f"site={site}").mkdir(parents=True)
+        written(folder / f"site={site}" / "x.parquet", {name: column[k::2] for name, column in rows.items()})
+    line = refused(folder, tmp_path, capsys)
+    assert "the values of site are in the names of subfolders" in line
+    assert "--exclude site" in line
+    leak = dm.measure(folder, target="ill", exclude="site", noise=dm.Gaussian(0.1))
+    assert sum(len(block["eta"]) for block in leak.doses()) == 1000
+    with pytest.raises(Refusal, match="no column town"):
+        dm.measure(folder, target="ill", exclude=("site", "town"))
+
+
+def test_a_file_of_a_folder_with_a_column_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, rows = tmp_path / "folder", columns()
+    folder.mkdir()
+    written(folder / "a.parquet", rows)
+    twice = pa.Table.from_arrays([*map(pa.array, rows.values()), pa.array(rows["age"])], names=[*rows, "age"])
+    pq.write_table(twice, folder / "b.parquet")
+    assert "b.parquet: two columns have the same name (column age)" in refused(folder, tmp_path, capsys)
+
+
+def test_a_column_with_the_name_of_a_field_inside_another_is_read_by_its_name(tmp_path: Path) -> None:
+    rows = columns()
+    nested = pa.array([{"age": 1.0, "sex": "f"}] * 1000)
+    table, plain = tmp_path / "nested.parquet", written(tmp_path / "plain.parquet", {**rows, "s.age": rows["age"] ** 2})
+    pq.write_table(pa.table({"s": nested, **rows, "s.age": rows["age"] ** 2}), table, row_group_size=100)
+    options: dict[str, Any] = {"target": "ill", "noise": dm.Gaussian(0.1)}
+    found = dm.measure(table, engine="blocks", exclude="s", **options).result(limit=1.0)
+    assert_same_figures(dm.measure(plain, engine="memory", **options).result(limit=1.0), found)
+
+
+def test_gaps_are_not_counted_in_one_block_as_if_it_were_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = columns()
+    rows["age"][:100] = np.nan
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys)
+    assert "row group 0: missing value (row 1, column age)" in line
+    assert "(--missing drop)" in line
+
+
+def test_a_table_without_a_complete_row_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = columns()
+    rows["age"][:] = np.nan
+    line = refused(written(tmp_path / "t.parquet", rows, rows=100), tmp_path, capsys, "--missing", "drop")
+    assert "t.parquet: every row has a missing value: leave the emptiest column out (--exclude)" in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import signal
@@ -16,7 +17,7 @@ import pytest
 from dosimeter.core.engine import TERMS, Each, Joined, Largest, split
 from dosimeter.core.errors import Refusal
 from dosimeter.core.selection import Counts, Top
-from dosimeter.engines import local_blocks
+from dosimeter.engines import checkpoint, local_blocks
 from dosimeter.engines.checkpoint import TASK, Checkpoint, PassState, decode, encode
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.local_blocks import BlocksEngine
@@ -171,3 +172,30 @@ def test_a_run_that_was_killed_while_it_claimed_the_folder_can_begin_again(tmp_p
     (tmp_path / f".{TASK}.4711").write_bytes(b'{"ta')
     Checkpoint(tmp_path, "a task").save("pass", PassState(1, True, 2.0))
     assert Checkpoint(tmp_path, "a task").load("pass").value == 2.0
+
+
+def test_of_several_that_write_a_file_first_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "draw"
+    assert checkpoint.write_first_sealed(path, b"first")
+    assert not checkpoint.write_first_sealed(path, b"second")
+    assert checkpoint.read_sealed(path, Refusal()) == b"first"
+
+    def no_links(beside: Path, path: Path) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(checkpoint.os, "link", no_links)
+    assert checkpoint.write_first_sealed(tmp_path / "other", b"third")
+    assert not checkpoint.write_first_sealed(tmp_path / "other", b"fourth")
+    assert checkpoint.read_sealed(tmp_path / "other", Refusal()) == b"third"
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o600
+    assert {each.name for each in tmp_path.iterdir()} == {"draw", "other"}
+
+
+def test_a_full_disk_is_one_line_that_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    with pytest.raises(Refusal, match=rf"{tmp_path}: the disk is full: free some space"):
+        Checkpoint(tmp_path, "a task")
+    assert not list(tmp_path.iterdir())

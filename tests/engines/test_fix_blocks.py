@@ -13,7 +13,7 @@ import dosimeter as dm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.engines import memory
 from dosimeter.glm import block_folds, folds
-from dosimeter.workflows import fix_blocks
+from dosimeter.workflows import drawn_release, fix_blocks
 from tests.engines.tables import assert_same_figures, people, written
 from tests.engines.test_measure_blocks import ALL, BOUNDS, but
 
@@ -169,6 +169,25 @@ def test_a_checkpoint_keeps_the_draw_and_no_second_one_is_made(table: Path, tmp_
     assert fresh.artefact != first.artefact
     with pytest.raises(Refusal, match="other options"):
         dm.fix(table, checkpoint=tmp_path / "work", **{**options, "max_dose": 4.0})
+
+
+def test_of_two_runs_that_draw_at_once_in_one_checkpoint_both_release_the_first_draw(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"target": "ill", "exclude": others("ill"), "max_dose": 3.0, "engine": "blocks"}
+    options["checkpoint"] = tmp_path / "work"
+    build, meanwhile = drawn_release._pipeline, []
+
+    def draw_meanwhile(*arguments: Any) -> Any:  # after this run drew, and before it kept the draw
+        monkeypatch.setattr(drawn_release, "_pipeline", build)
+        meanwhile.append(dm.fix(table, **options))
+        return build(*arguments)
+
+    monkeypatch.setattr(drawn_release, "_pipeline", draw_meanwhile)
+    mine = dm.fix(table, **options)
+    assert mine.artefact == meanwhile[0].artefact
+    assert mine.noise_fingerprint == meanwhile[0].noise_fingerprint
+    assert "earlier run" in mine.result.remarks[-1]
 
 
 def test_frames_that_are_not_in_memory_are_released_as_the_file_is(table: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dosimeter.engines import memory, registry
 from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
 from tests.engines.tables import assert_same_figures, people, without_component_draw, written
 
+dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
 da = pytest.importorskip("dask.array")
 pd = pytest.importorskip("pandas")
@@ -161,6 +162,64 @@ def test_bad_rows_are_named_by_file_row_group_and_row(client, columns, tmp_path)
 def test_without_a_cluster_the_threads_of_this_process_do_the_same(columns, local):
     frame = dd.from_pandas(pd.DataFrame(columns), npartitions=3)
     assert_same_figures(local, result(frame, **OPTIONS))
+
+
+def collection(partitions):
+    """A Dask DataFrame whose partitions are these frames, whatever their columns: Dask does not look."""
+    parts = [dask.delayed(frame) for frame in partitions]
+    return dd.from_delayed(parts, meta=partitions[0].iloc[:0], verify_meta=False)
+
+
+def thirds(columns):
+    frame = pd.DataFrame(columns)
+    return [frame.iloc[k : k + 400] for k in (0, 400, 800)]
+
+
+def test_columns_of_a_partition_are_found_by_their_names(columns, local):
+    """By their places, doses and ages would change places in the second part of the table."""
+    used = {name: column for name, column in columns.items() if name not in OPTIONS["exclude"]}
+    partitions = thirds(used)  # nothing is left out, so that Dask selects no columns either
+    partitions[1] = partitions[1][["age", "dose", "score", *list(used)[3:]]]
+    assert_same_figures(local, result(collection(partitions), **{**OPTIONS, "exclude": ()}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda part: part.rename(columns={"age": "years"}), "partition 2: it has no column age: all partitions"),
+        (lambda part: part.drop(columns="age"), "partition 2: it has no column age"),
+        (lambda part: part.rename(columns={"dose": "age"}), "partition 2: it has two columns age"),
+        (lambda part: part.assign(city=7), r"kind number and text in different parts .*\(column city\)"),
+        (lambda part: part.assign(age=True), r"kind bool and number in different parts .*\(column age\)"),
+        (lambda part: part.assign(age=part["age"].astype(str)), r"kind number and text .*\(column age\)"),
+    ],
+)
+def test_a_partition_that_differs_from_its_collection_is_one_line(columns, change, message):
+    partitions = thirds(columns)
+    partitions[2] = change(partitions[2])
+    with pytest.raises(Refusal, match=message) as refusal:
+        result(collection(partitions), **OPTIONS)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_collection_that_cannot_be_computed_is_one_line_without_its_cells(columns):
+    def broken(part):
+        raise ValueError("could not convert Mrs Smith to a number")
+
+    partitions = [dask.delayed(part) for part in thirds(columns)]
+    partitions[1] = dask.delayed(broken)(partitions[1])
+    table = dd.from_delayed(partitions, meta=pd.DataFrame(columns).iloc[:0], verify_meta=False)
+    with pytest.raises(Refusal, match=r"a partition cannot be computed \(ValueError\)") as refusal:
+        result(table, **OPTIONS)
+    assert "Smith" not in str(refusal.value)
+
+
+def test_a_chunk_of_an_array_that_is_too_narrow_is_one_line():
+    rng = np.random.default_rng(0)
+    chunks = [dask.delayed(rng.normal(size=(50, width))) for width in (3, 3, 2)]
+    table = da.concatenate([da.from_delayed(chunk, (50, 3), dtype=float) for chunk in chunks])
+    with pytest.raises(Refusal, match=r"partition 2: it is an array of shape \(50, 2\)"):
+        dm.measure(table, target="x2", noise=dm.Gaussian(0.05)).result()
 
 
 def test_what_does_not_fit_a_cluster_is_one_line(client, columns, path, tmp_path):

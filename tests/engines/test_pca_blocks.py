@@ -15,7 +15,7 @@ from dosimeter.core.accounts import SharedEventDose
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
 from dosimeter.models import component_attack
-from dosimeter.workflows import components_blocks
+from dosimeter.workflows import components_blocks, drawn_components
 from tests.engines.tables import assert_same_figures, people, without_component_draw, written
 
 BOUNDS = {
@@ -192,6 +192,23 @@ def test_with_a_checkpoint_the_same_release_is_written_again(table: Path, tmp_pa
     assert (work / "release.npz").stat().st_mode & 0o077 == 0
     assert run([*command[:-3], "--checkpoint", str(tmp_path / "other"), "--out", str(tmp_path / "third.skops")]) == 0
     assert (tmp_path / "first.skops").read_bytes() != (tmp_path / "third.skops").read_bytes()
+
+
+def test_of_two_runs_that_draw_at_once_in_one_checkpoint_both_release_the_first_draw(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**OPTIONS, "exclude": others(None), "engine": "blocks", "checkpoint": tmp_path / "work"}
+    build, meanwhile = drawn_components._pipeline, []
+
+    def draw_meanwhile(*arguments: Any) -> Any:  # after this run drew, and before it kept the draw
+        monkeypatch.setattr(drawn_components, "_pipeline", build)
+        meanwhile.append(dm.components(table, **options))
+        return build(*arguments)
+
+    monkeypatch.setattr(drawn_components, "_pipeline", draw_meanwhile)
+    mine = dm.components(table, **options)
+    assert mine.artefact
+    assert mine.artefact == meanwhile[0].artefact
 
 
 def test_a_job_that_stops_in_any_pass_goes_on_to_the_same_figures(

@@ -17,6 +17,7 @@ from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory
 from dosimeter.engines.parquet_source import ParquetSource
+from dosimeter.tables.block_reading import BlockReading, content_digest, table_parts
 from dosimeter.tables.people_together import cut_between_people
 from dosimeter.workflows import block_table
 from tests.engines.tables import assert_same_figures, people, written
@@ -185,3 +186,53 @@ def test_a_text_file_that_changed_has_another_checkpoint(tmp_path: Path) -> None
     path.write_text(path.read_text() + "1.0,2.0\n")
     with pytest.raises(Refusal, match="another table"):
         dm.measure(path, **options)
+
+
+@pytest.mark.parametrize("kind", ["LazyFrame in memory", "LazyFrame of a file", "dataset", "mapped array"])
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_a_checkpoint_is_not_that_of_another_table_of_the_same_form(tmp_path: Path, kind: str, verb: str) -> None:
+    """Same columns, rows and place: with the first table's sums an outlier of the second would not be seen."""
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(400, 2))
+    second = first.copy()
+    second[-1, 0] = 50.0
+
+    def frame(values: np.ndarray) -> Any:
+        table = pl.DataFrame(values, schema=["x0", "x1"])
+        if kind == "LazyFrame in memory":
+            return table.lazy()
+        if kind == "dataset":
+            return ds.dataset(table.to_arrow())
+        if kind == "mapped array":
+            np.save(tmp_path / "t.npy", values)
+            return np.load(tmp_path / "t.npy", mmap_mode="r")
+        table.write_parquet(tmp_path / "t.parquet")
+        return pl.scan_parquet(tmp_path / "t.parquet")
+
+    def run(values: np.ndarray) -> float:
+        options: dict[str, Any] = {"target": "x1", "checkpoint": tmp_path / "work"}
+        if verb == "measure":
+            return float(dm.measure(frame(values), noise=dm.Gaussian(0.1), **options).result().dose.highest)
+        return float(dm.fix(frame(values), scale=0.1, even_if_useless=True, **options).result.dose.highest)
+
+    highest = run(first)
+    assert run(first) == highest  # its own work is found again
+    with pytest.raises(Refusal, match="belongs to another table"):
+        run(second)
+
+
+def test_a_digest_of_the_values_does_not_depend_on_the_blocks(tmp_path: Path) -> None:
+    columns = people(300)
+
+    def digest(rows: int, **changed: Any) -> str:
+        table = written(tmp_path / "t.parquet", {**columns, **changed}, rows)
+        source = ParquetSource.of(table, 1 << 30)
+        return content_digest(table_parts(source.parts(source.names, rows), BlockReading()))
+
+    assert len({digest(100), digest(37), digest(300)}) == 1
+    joined = columns["city"].astype(object)
+    joined[:2] = ["Ulm", "Graz"]
+    other = joined.copy()
+    other[:2] = ["UlmG", "raz"]
+    assert digest(100, city=joined) != digest(100, city=other)
+    assert digest(100, score=np.roll(columns["score"], 1)) != digest(100)

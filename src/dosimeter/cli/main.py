@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from dosimeter.cli.blas_threads import blas_variables
 from dosimeter.cli.config import FILE, TomlTable, settings_file
 from dosimeter.cli.environment import PREFIX, Command, CommandGroup, check_variables
 from dosimeter.core.errors import Interrupted, Refusal
@@ -116,7 +117,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # glibc gives freed blocks back to the system until it has seen a larger one freed; each new one costs page faults.
     bytes(LARGE_BLOCK)
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    arguments = sys.argv[1:] if arguments is None else arguments
+    os.environ.update(blas_variables(arguments, os.environ))
+    sys.exit(run(arguments))
 
 
 def run(arguments: list[str]) -> int:

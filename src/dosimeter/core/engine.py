@@ -46,6 +46,13 @@ class Engine(Protocol):
         ...
 
 
+class NoBlocks(Refusal):
+    """A sum over nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing to sum: there are no blocks")
+
+
 @dataclass(frozen=True)
 class LocalEngine:
     """One process; BLAS uses its own threads.
@@ -60,7 +67,7 @@ class LocalEngine:
         for block in blocks_of(blocks):
             total = add_terms(total, f(block))
         if total is None:
-            raise Refusal("nothing to sum: there are no blocks")
+            raise NoBlocks
         return total
 
     def map_over(self, blocks: Iterable[Any], f: Callable[[Any], T]) -> list[T]:

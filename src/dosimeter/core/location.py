@@ -22,6 +22,8 @@ class Location:
 
     label: str
     first: int = 0
+    partial: bool = False
+    """Whether these are some rows of a larger table, whose other rows are not known here."""
 
     def refusal(self, problem: str, remedy: str, *, row: int = -1, column: str = "") -> Refusal:
         """`<label>: <problem> (row r, column c): <remedy>`; a negative row and an empty column are left out."""

@@ -10,10 +10,14 @@ are as private as the table: folder and files are created for their owner alone,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.engine import TERMS
-from dosimeter.core.errors import Refusal
+from dosimeter.core.errors import Refusal, StorageFault
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
 
@@ -113,16 +117,66 @@ def _digest(content: bytes) -> bytes:
 
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
     """Write a file whole or not at all, also if the process is killed. lasting: and if the computer stops."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with storage_faults(path.parent):
+        beside = _written_beside(path, content, lasting)
+        try:
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def write_first_sealed(path: Path, content: bytes) -> bool:
+    """`write_sealed` unless the file is there already; whether it was written. Of several processes one succeeds."""
+    with storage_faults(path.parent):
+        beside = _written_beside(path, content + _digest(content), lasting=True)
+        try:
+            _link(beside, path)  # fails if the file exists, which os.replace does not
+        except FileExistsError:
+            return False
+        finally:
+            beside.unlink(missing_ok=True)
+        return True
+
+
+def _link(beside: Path, path: Path) -> None:
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without links: a kill may leave a part of the file, which is then refused as damaged
+        with path.open("xb") as file:
+            os.chmod(path, beside.stat().st_mode & 0o777)
+            file.write(beside.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _written_beside(path: Path, content: bytes, lasting: bool) -> Path:
+    """A new file with this content in the same folder. Threads of one process have different ones."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with os.fdopen(create_private(beside), "wb") as file:
             file.write(content)
             file.flush()
             if lasting:
                 os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
+    except BaseException:
         beside.unlink(missing_ok=True)
+        raise
+    return beside
+
+
+@contextmanager
+def storage_faults(folder: Path) -> Iterator[None]:
+    """Errors of writing to a folder name it; that it is full is a refusal."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            todo = "free some space; with a checkpoint the same command then goes on"
+            raise StorageFault(str(Location(str(folder)).refusal("the disk is full", todo))) from None
+        error.filename = error.filename or str(folder)
+        raise
 
 
 def create_private(path: Path) -> int:

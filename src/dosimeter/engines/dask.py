@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
-from dosimeter.core.engine import Terms
-from dosimeter.core.errors import Refusal
+from dosimeter.core.engine import NoBlocks, Terms
 from dosimeter.core.progress import advance
 from dosimeter.engines.checkpoint import Checkpoint, PassState
 from dosimeter.engines.dask_client import ClusterLost, check_folder, check_software, collect, open_client
@@ -51,7 +50,7 @@ class DaskEngine:
         items = list(blocks)
         total: Terms | None = self._kept("sum", f, lambda: self._sum(items, f))
         if total is None:
-            raise Refusal("nothing to sum: there are no blocks")
+            raise NoBlocks
         return total
 
     def map_over(self, blocks: Iterable[Any], f: Callable[[Any], T]) -> list[T]:

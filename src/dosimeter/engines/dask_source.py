@@ -42,14 +42,54 @@ class PartitionPart:
         if len(frame) != self.size:
             fault = f"it has {len(frame)} rows and had {self.size} when they were counted"
             raise self._place(0).refusal(fault, "a Dask collection must give the same rows each time; persist it")
+        positions = self._positions_in(frame)
         for start in range(0, self.rows, self.block_rows):
             at = self.begin + start
             some = frame[at : min(at + self.block_rows, self.begin + self.rows)]
-            columns = {name: _column(some, j) for name, j in zip(self.columns, self.positions, strict=True)}
+            columns = {name: _column(some, j) for name, j in zip(self.columns, positions, strict=True)}
             yield RawBlock(columns, self.first + start, self._place(at))
+
+    def _positions_in(self, frame: Any) -> Sequence[int]:
+        """Where the columns are in this partition: Dask does not check that it has them in the collection's order."""
+        if isinstance(frame, np.ndarray):
+            if frame.ndim != 2 or max(self.positions, default=-1) >= frame.shape[1]:
+                fault = f"it is an array of shape {safe_text(frame.shape)}"
+                raise self._place(0).refusal(fault, SAME_COLUMNS)
+            return self.positions
+        names = [str(name) for name in frame.columns]
+        refuse_other_columns(self._place(0), names, self.columns)
+        return [names.index(name) for name in self.columns]
 
     def _place(self, start: int) -> Location:
         return Location(f"{self.label}, partition {self.number}", first=1 + start)
+
+
+SAME_COLUMNS = "all partitions of a Dask collection must have its columns"
+
+
+def refuse_other_columns(place: Location, held: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a partition that does not have each wanted column once; their order may differ."""
+    for name in wanted:
+        if held.count(name) != 1:
+            fault = "it has two columns" if name in held else "it has no column"
+            raise place.refusal(f"{fault} {safe_text(name)}", SAME_COLUMNS)
+
+
+def _size_and_names(frame: Any) -> tuple[int, tuple[str, ...]]:
+    return len(frame), tuple(str(name) for name in frame.columns)
+
+
+def _computed(label: str, tasks: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of tasks that compute the partitions for the first time: its own errors show here."""
+    import dask
+
+    try:
+        return tuple(dask.compute(*tasks))
+    except Refusal:
+        raise
+    except Exception as error:  # of any kind; its text may quote cells
+        fault = f"a partition cannot be computed ({type(error).__name__})"
+        raise Location(label).refusal(fault, "look at collection.compute()") from None
 
 
 def _column(frame: Any, j: int) -> Any:
@@ -81,25 +121,29 @@ class DaskSource:
     def of(cls, collection: Any) -> DaskSource:
         """Counts the rows of each partition; refused if it is not a table."""
         import dask
+        from dask.base import tokenize
 
         label = f"Dask {type(collection).__name__}"
         if hasattr(collection, "map_partitions"):
             names = tuple(str(name) for name in collection.columns)
             Location(label).check_names(names)
-            counted = [dask.delayed(len)(part) for part in collection.to_delayed()]
-            sizes = dask.compute(*counted)
+            counted = _computed(label, [dask.delayed(_size_and_names)(part) for part in collection.to_delayed()])
+            sizes = tuple(size for size, _ in counted)
+            for k, (_, held) in enumerate(counted):
+                refuse_other_columns(Location(f"{label}, partition {k}"), held, names)
         else:
             if collection.ndim != 2:
                 shape = safe_text(collection.shape)
                 raise Location(label).refusal(f"an array of shape {shape} is no table", "give rows and columns")
             names = tuple(f"x{j}" for j in range(int(collection.shape[1])))
             collection = collection.rechunk({1: -1})
-            counted = [dask.delayed(len)(part) for part in collection.to_delayed().ravel()]
             known = not any(np.isnan(size) for size in collection.chunks[0])
-            sizes = tuple(int(size) for size in collection.chunks[0]) if known else dask.compute(*counted)
+            chunks = [] if known else collection.to_delayed().ravel()
+            counted = _computed(label, [dask.delayed(len)(part) for part in chunks])
+            sizes = tuple(int(size) for size in collection.chunks[0]) if known else counted
         if not sum(sizes):
             raise Refusal(f"{label}: there are no rows")
-        token = dask.base.tokenize(collection)
+        token = tokenize(collection)
         return cls(collection, label, names, tuple(map(int, sizes)), 8 * len(names), f"{label}:{token}:{sum(sizes)}")
 
     @property

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from dosimeter.core.engine import Terms, add_terms, blocks_of
-from dosimeter.core.errors import Refusal
+from dosimeter.core.engine import NoBlocks, Terms, add_terms, blocks_of
 from dosimeter.core.progress import advance, note
 from dosimeter.engines.checkpoint import Checkpoint, PassState
 from dosimeter.engines.fingerprint import fingerprint
@@ -37,7 +36,7 @@ class BlocksEngine:
         key = f"sum-{fingerprint(f)}" if self._checkpoint is not None else ""
         total: Terms | None = self._run(blocks, key, lambda sum_so_far, block: add_terms(sum_so_far, f(block)))
         if total is None:
-            raise Refusal("nothing to sum: there are no blocks")
+            raise NoBlocks
         return total
 
     def map_over(self, blocks: Iterable[Any], f: Callable[[Any], T]) -> list[T]:

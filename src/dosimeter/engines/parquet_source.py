@@ -65,7 +65,8 @@ class ParquetPart:
             some = batch.slice(low, high - low)
             at = start + low
             place = Location(self.place.label, first=1 + self.group_start + at)
-            columns = dict(zip(self.columns, some.columns, strict=True))
+            # By name: pyarrow also reads the field b of a struct a if a column a.b is wanted.
+            columns = {name: some.column(name) for name in self.columns}
             yield RawBlock(columns, self.first + at - self.begin, place)
             if seen >= self.end:
                 return
@@ -112,6 +113,8 @@ class ParquetSource:
     row_bytes: int
     identity: str
     files: tuple[ParquetFileFacts, ...]
+    partitions: tuple[str, ...] = ()
+    """Columns that only the names of subfolders hold."""
 
     @classmethod
     def of(cls, path: str | Path, memory: int) -> ParquetSource:
@@ -131,11 +134,11 @@ class ParquetSource:
                     widest = max(widest, *(largest_page_bytes(file, g, enough) for g in range(len(groups))), 0)
             except Exception as error:
                 raise damaged(error, place) from None
+            place.check_names(own.names)
             stat = each.stat()
             identity.append(f"{each.resolve()}:{stat.st_size}:{stat.st_mtime_ns}")
             if schema is None:
                 schema = own
-                place.check_names(own.names)
                 row_bytes = sum(FIXED_WIDTHS.get(str(field.type), 8) for field in own)
             else:
                 refuse_other_schema(schema, own, place, str(paths[0]))
@@ -143,7 +146,8 @@ class ParquetSource:
             raise Location(label).refusal("there is no Parquet file in this folder", "check the name")
         refuse_large_pages(widest, memory, label)
         rows = sum(sum(file.groups) for file in files)
-        return cls(label, tuple(schema.names), rows, row_bytes, "|".join(identity), tuple(files))
+        only_in_names = [name for name in partition_columns(Path(path), paths) if name not in schema.names]
+        return cls(label, tuple(schema.names), rows, row_bytes, "|".join(identity), tuple(files), tuple(only_in_names))
 
     def place_of(self, row: int) -> Location:
         """File and row group of a row of the whole table."""
@@ -169,10 +173,35 @@ class ParquetSource:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The file, or the Parquet files of a folder and its subfolders in the order of their names."""
+    """The file, or the Parquet files of a folder and its subfolders in the order of their names.
+
+    Names that begin with a dot or an underscore are left out: files of a run that was stopped, and bookkeeping.
+    """
     if not path.is_dir():
         return [path]
-    return sorted(each for each in path.rglob("*") if each.is_file() and each.suffix.lower() in ENDINGS)
+    every = [each.relative_to(path) for each in path.rglob("*")]
+    refuse_kept_versions(path, every)
+    seen = [each for each in every if not any(part.startswith((".", "_")) for part in each.parts)]
+    return sorted(path / each for each in seen if each.suffix.lower() in ENDINGS and (path / each).is_file())
+
+
+def refuse_kept_versions(path: Path, every: Sequence[Path]) -> None:
+    """Refuse folders of table formats that keep the files of earlier versions: their rows would count again."""
+    kinds = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+    kind = next((kinds[part] for each in every for part in each.parts if part in kinds), "")
+    if any(each.name.endswith(".metadata.json") and each.parent.name == "metadata" for each in every):
+        kind = "Iceberg"
+    if kind:
+        raise Location(str(path)).refusal(
+            f"this is a table of {kind}: its folder also holds rows of earlier versions",
+            "write the current version as plain Parquet files",
+        )
+
+
+def partition_columns(path: Path, files: Sequence[Path]) -> tuple[str, ...]:
+    """Columns whose values are in the names of subfolders (site=A), not in the files."""
+    folders = [part for each in files for part in each.relative_to(path).parts[:-1]] if path.is_dir() else []
+    return tuple(dict.fromkeys(part.partition("=")[0] for part in folders if "=" in part))
 
 
 def refuse_other_schema(first: Any, other: Any, place: Location, first_path: str) -> None:

@@ -6,8 +6,9 @@ file, its row group and the row.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class BlockReading:
                 text=text,
                 missing=missing,
                 declared=None if self.declared is None else [name for name in self.declared if name in raw.columns],
-                source=raw.place,
+                source=replace(raw.place, partial=True),
             )
         except NoCompleteRow:  # other blocks may have some
             nothing: Any = np.empty(0)
@@ -197,3 +198,27 @@ class TablePart:
 def table_parts(parts: Sequence[Part], reading: BlockReading) -> list[TablePart]:
     """The parts of a source, read as tables."""
     return [TablePart(part, reading) for part in parts]
+
+
+def content_digest(parts: Sequence[TablePart]) -> str:
+    """A digest of every value of the parts; where a block ends makes no difference."""
+    rows, columns = hashlib.blake2b(), dict[tuple[str, str], Any]()
+    for part in parts:
+        for table in part.blocks():
+            rows.update(table.rows.astype(np.int64).tobytes())
+            for name in table.names:
+                digest = columns.setdefault((name, table.kind(name)), hashlib.blake2b())
+                for piece in _bytes_of(table[name]):
+                    digest.update(piece)
+    every = [(*key, digest.hexdigest()) for key, digest in columns.items()]
+    return hashlib.blake2b(repr((rows.hexdigest(), every)).encode(), digest_size=16).hexdigest()
+
+
+def _bytes_of(column: NDArray[Any]) -> Iterator[bytes]:
+    """The values; each text with its length before it."""
+    if column.dtype.kind != "O":
+        yield np.ascontiguousarray(column).tobytes()
+        return
+    for text in column.tolist():
+        encoded = str(text).encode("utf-8", "surrogatepass")
+        yield len(encoded).to_bytes(8, "little") + encoded

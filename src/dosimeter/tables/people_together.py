@@ -24,7 +24,7 @@ from dosimeter.core.engine import term
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
-from dosimeter.engines.checkpoint import create_private, read_sealed, write_sealed
+from dosimeter.engines.checkpoint import create_private, read_sealed, storage_faults, write_sealed
 from dosimeter.tables.table import Table
 
 
@@ -222,7 +222,8 @@ def bring_people_together(
     """Write every row into one of `buckets` files by a hash of its person; done once for a folder."""
     done = folder / "people.json"
     if not done.exists():
-        written = _write_buckets(parts, person, folder, buckets)
+        with storage_faults(folder):
+            written = _write_buckets(parts, person, folder, buckets)
         write_sealed(done, json.dumps(written).encode())
     written = json.loads(read_sealed(done, _damaged(done)))
     return [

@@ -196,16 +196,17 @@ def missing_value_refusal(
 ) -> Refusal:
     """The refusal of the first missing value. incomplete: rows of the n that have one; gaps: column -> how many."""
     empty = [name for name, count in gaps.items() if count == n > 1]
-    if empty:
+    if empty and not source.partial:
         leave_out = f"leave the column out ({option('exclude', safe_text(empty[0]))})"
         todo = leave_out if offers("exclude") else "correct the column"
         return source.refusal("every value is missing", todo, column=empty[0])
-    counted = [f"{safe_text(name)} ({count})" for name, count in gaps.items() if count]
+    counted = [safe_text(name) + (f" ({count})" if not source.partial else "") for name, count in gaps.items() if count]
     leave_out = option("exclude", None if len(counted) > 1 else safe_text(column))
     other = f"fill it ({option('missing', 'impute')}), leave the column out ({leave_out})"
+    counts = "" if source.partial else f": {incomplete} of {n} rows"
     todo = (
         f"{other if offers('exclude') else 'correct the cell'}, or leave such rows out "
-        f"({option('missing', 'drop')}: {incomplete} of {n} rows)"
+        f"({option('missing', 'drop')}{counts})"
     )
     todo += f"; columns with missing values: {safe_list(counted)}" if len(counted) > 1 else ""
     fault = "missing value" if offers("exclude") else "missing value, or a cell that cannot be read"

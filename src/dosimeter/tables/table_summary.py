@@ -102,7 +102,9 @@ class NumberSummary:
         """Whether its values differ by more than rounding."""
         return self.deviation > 1e-12 * self.size
 
-    def __add__(self, other: NumberSummary) -> NumberSummary:
+    def __add__(self, other: AnySummary) -> AnySummary:
+        if not isinstance(other, NumberSummary) or other.kind != self.kind:
+            return MixedSummary(_kinds(self, other))
         values = None
         if self.values is not None and other.values is not None:
             values = np.union1d(self.values, other.values)
@@ -146,7 +148,9 @@ class LabelSummary:
         """Whether a frame holds the labels as text."""
         return 2 * self.text_rows > self.n
 
-    def __add__(self, other: LabelSummary) -> LabelSummary:
+    def __add__(self, other: AnySummary) -> AnySummary:
+        if not isinstance(other, LabelSummary):
+            return MixedSummary(_kinds(self, other))
         counts, first = dict(zip(self.levels, self.counts.tolist(), strict=True)), {}
         first = dict(zip(self.levels, self.first.tolist(), strict=True))
         for level, count, row in zip(other.levels, other.counts.tolist(), other.first.tolist(), strict=True):
@@ -163,7 +167,24 @@ class LabelSummary:
         )
 
 
+@term
+@dataclass(frozen=True)
+class MixedSummary:
+    """A column that has one kind in some blocks and another in others: it has no summary, and is refused."""
+
+    kinds: tuple[str, ...]
+
+    def __add__(self, other: AnySummary) -> MixedSummary:
+        return MixedSummary(_kinds(self, other))
+
+
 ColumnSummary = NumberSummary | LabelSummary
+AnySummary = ColumnSummary | MixedSummary
+
+
+def _kinds(*summaries: AnySummary) -> tuple[str, ...]:
+    kinds = [s.kinds if isinstance(s, MixedSummary) else (s.kind,) for s in summaries]
+    return tuple(sorted({kind for each in kinds for kind in each}))
 
 
 @term

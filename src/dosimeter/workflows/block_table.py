@@ -15,20 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.core.engine import Engine
+from dosimeter.core.engine import Engine, NoBlocks
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.location import Location
 from dosimeter.core.progress import stage
+from dosimeter.core.text import safe_text
 from dosimeter.core.version import __version__
 from dosimeter.engines.dask_source import DaskSource, is_dask
-from dosimeter.engines.frame_sources import frame_source
+from dosimeter.engines.frame_sources import ArraySource, StreamSource, frame_source
 from dosimeter.engines.memory import memory_bytes, rows_of_block
 from dosimeter.engines.parquet_source import ENDINGS, ParquetSource
 from dosimeter.engines.raw_block import BlockSource
 from dosimeter.engines.registry import MEMORY, EngineOptions, check_engine, create_engine
 from dosimeter.models.column_control import MOST_ROWS
-from dosimeter.tables.block_reading import BlockReading, TablePart, table_parts
+from dosimeter.tables.block_reading import BlockReading, TablePart, content_digest, table_parts
 from dosimeter.tables.csv_source import ENDINGS as TEXT_ENDINGS
 from dosimeter.tables.csv_source import CsvFile
 from dosimeter.tables.people_together import (
@@ -38,7 +39,7 @@ from dosimeter.tables.people_together import (
     cut_between_people,
 )
 from dosimeter.tables.table import Table
-from dosimeter.tables.table_summary import ColumnSummary, SampledRows, SummaryOptions, summarise
+from dosimeter.tables.table_summary import ColumnSummary, MixedSummary, SampledRows, SummaryOptions, summarise
 from dosimeter.workflows.people_table import is_path
 
 TableSource = BlockSource | CsvFile
@@ -190,15 +191,21 @@ def open_blocks(
     sampled: keep some evenly spaced rows.
     """
     label = Location(source.label)
-    label.check_known([*exclude, *needed], source.names)
+    _refuse_partitions(source, exclude, label)
+    partitions = getattr(source, "partitions", ())
+    label.check_known([*(name for name in exclude if name not in partitions), *needed], source.names)
     columns = [name for name in source.names if name not in exclude]
     temporary = TemporaryFolder() if place.checkpoint is None else None
     folder = Path(place.checkpoint or ".") if temporary is None else temporary.path
     memory, name = place.bytes, _chosen_engine(getattr(source, "collection", None), place) or "blocks"
-    identity = hashlib.sha256(f"{__version__}|{source.identity}|{task}|{memory}".encode()).hexdigest()
-    checkpoint = None if place.checkpoint is None else folder
-    engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
     block_rows = rows_of_block(len(columns), memory)
+    checkpoint = None if place.checkpoint is None else folder
+    identity = source.identity
+    if checkpoint is not None and isinstance(source, ArraySource | StreamSource):  # they do not say what they hold
+        stage("reading the table, so that its checkpoint is known again")
+        identity += content_digest(table_parts(source.parts(columns, block_rows), reading))
+    identity = hashlib.sha256(f"{__version__}|{identity}|{task}|{memory}".encode()).hexdigest()
+    engine = create_engine(name, EngineOptions(memory, checkpoint, identity, place.scheduler, folder))
     if isinstance(source, CsvFile):
         source = source.convert(reading, exclude, folder, block_rows, keep=checkpoint is not None)
     if source.rows < 2:
@@ -207,7 +214,12 @@ def open_blocks(
     parts: list[Any] = table_parts(raw, reading)
     options = SummaryOptions(bounds, levels, _evenly_spaced(source.rows if sampled else 0))
     stage("reading the columns")
-    n, sample, runs, summaries = _summarise(engine, parts, columns, options, person)
+    try:
+        n, sample, runs, summaries = _summarise(engine, parts, columns, options, person, label)
+    except NoBlocks:
+        listed = "" if reading.classes is None else f", or a class of {safe_text(reading.target)} that is not listed"
+        fault = f"every row has a missing value{listed}"
+        raise label.refusal(fault, f"leave the emptiest column out ({option('exclude')})") from None
     if n < 2:
         raise label.refusal("only one row is left", "give at least two people")
     if sampled and n < source.rows:  # some rows are left out: evenly spaced ones among the others
@@ -220,6 +232,16 @@ def open_blocks(
         parts = _whole_people(raw, parts, runs, person, reading, folder, source, block_rows, memory)
     people = None if runs is None else runs.people
     return BlockTable(source, engine, parts, n, summaries, sample.table, folder, people, temporary)
+
+
+def _refuse_partitions(source: TableSource, exclude: Sequence[str], label: Location) -> None:
+    """Refuse columns that only the names of subfolders hold, unless they are left out."""
+    for name in getattr(source, "partitions", ()):
+        if name not in exclude:
+            raise label.refusal(
+                f"the values of {safe_text(name)} are in the names of subfolders, which are not read",
+                f"write the column into the files, or leave it out ({option('exclude', safe_text(name))})",
+            )
 
 
 def _evenly_spaced(n: int) -> Any:
@@ -250,11 +272,20 @@ def _first_terms(table: Table, options: SummaryOptions, person: str | None) -> t
 
 
 def _summarise(
-    engine: Engine, parts: Sequence[Any], columns: Sequence[str], options: SummaryOptions, person: str | None
+    engine: Engine,
+    parts: Sequence[Any],
+    columns: Sequence[str],
+    options: SummaryOptions,
+    person: str | None,
+    label: Location,
 ) -> tuple[int, SampledRows, PersonRuns | None, dict[str, ColumnSummary]]:
     terms = engine.sum_over(parts, partial(_first_terms, options=options, person=person))
     runs, terms = (None, terms) if person is None else (terms[0], terms[1:])
     names = [name for name in columns if name != person]
+    for name, summary in zip(names, terms[2:], strict=True):
+        if isinstance(summary, MixedSummary):
+            fault = f"values of kind {' and '.join(summary.kinds)} in different parts of the table"
+            raise label.refusal(fault, f"give the column one kind, or leave it out ({option('exclude')})", column=name)
     return int(terms[0]), terms[1], runs, dict(zip(names, terms[2:], strict=True))
 
 

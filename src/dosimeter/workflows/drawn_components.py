@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.location import Location
-from dosimeter.engines.checkpoint import read_sealed, write_sealed
+from dosimeter.engines.checkpoint import read_sealed, write_first_sealed
 from dosimeter.models.block_components import ComponentModel
 from dosimeter.models.component_release import released_count
 from dosimeter.models.component_rows import encoded_pipeline
@@ -44,17 +44,21 @@ def draw_components_once(
 
     kept = None if folder is None else folder / KEPT
     if kept is not None and kept.exists():
-        noised, artefact = _read(kept)
-        pipeline = _pipeline(plan, noised, model, count) if artefact else None
-        return DrawnComponents(noised, pipeline, artefact, True)
+        return _drawn_earlier(kept, plan, model, count)
     noised = add_noise_to(plan, exact, None)
     private = private_components(plan, noised, 0.0, simulation=False)
     released = private.holds or not public
     pipeline = _pipeline(plan, noised, model, count, private) if released else None
     artefact = b"" if pipeline is None else sio.dumps(pipeline)
-    if kept is not None:
-        _write(kept, noised, artefact)
+    if kept is not None and not _write(kept, noised, artefact):
+        return _drawn_earlier(kept, plan, model, count)  # by another process, meanwhile
     return DrawnComponents(noised, pipeline, artefact, False)
+
+
+def _drawn_earlier(path: Path, plan: MomentPlan, model: ComponentModel, count: int | float) -> DrawnComponents:
+    noised, artefact = _read(path)
+    pipeline = _pipeline(plan, noised, model, count) if artefact else None
+    return DrawnComponents(noised, pipeline, artefact, True)
 
 
 def _pipeline(
@@ -68,11 +72,12 @@ def _pipeline(
     return encoded_pipeline(model.encoding, private, released_count(private, count)[0])
 
 
-def _write(path: Path, noised: MomentPair, artefact: bytes) -> None:
+def _write(path: Path, noised: MomentPair, artefact: bytes) -> bool:
+    """Whether this is the first draw."""
     mean = {} if noised.mean is None else {"mean": noised.mean}
     stream = io.BytesIO()
     np.savez(stream, second_moment=noised.second_moment, artefact=np.frombuffer(artefact, dtype=np.uint8), **mean)  # type: ignore[arg-type]
-    write_sealed(path, stream.getvalue())
+    return write_first_sealed(path, stream.getvalue())
 
 
 def _read(path: Path) -> tuple[MomentPair, bytes]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.location import Location
 from dosimeter.core.release import Recipe
-from dosimeter.engines.checkpoint import read_sealed, write_sealed
+from dosimeter.engines.checkpoint import read_sealed, write_first_sealed
 from dosimeter.glm.block_scores import score_of, score_terms
 from dosimeter.glm.weight_sums import exact_sums
 from dosimeter.models.block_model import BlockModel
@@ -73,8 +73,8 @@ def draw_once(release: BlockRelease, folder: Path | None, rng: np.random.Generat
     coef, intercept = drawn.values["coef"], drawn.values["intercept"]
     model = _pipeline(release.model, coef, intercept)
     result = DrawnRelease(model, sio.dumps(model), drawn.recipe, coef, intercept, False)
-    if kept is not None:
-        _write(kept, result)
+    if kept is not None and not _write(kept, result):
+        return _read(kept, release)  # another process drew meanwhile: its draw is the release
     return result
 
 
@@ -83,7 +83,8 @@ def _pipeline(model: BlockModel, coef: FloatArray, intercept: FloatArray) -> Any
     return pipeline(model.encoding, last)
 
 
-def _write(path: Path, drawn: DrawnRelease) -> None:
+def _write(path: Path, drawn: DrawnRelease) -> bool:
+    """Whether this is the first draw."""
     recipe = drawn.recipe
     text = json.dumps(
         {
@@ -97,7 +98,7 @@ def _write(path: Path, drawn: DrawnRelease) -> None:
     arrays = {"coef": drawn.coef, "intercept": drawn.intercept, "artefact": _bytes(drawn.artefact)}
     stream = io.BytesIO()
     np.savez(stream, recipe=_bytes(text.encode()), **arrays)  # type: ignore[arg-type]
-    write_sealed(path, stream.getvalue())
+    return write_first_sealed(path, stream.getvalue())
 
 
 def _bytes(content: bytes) -> NDArray[np.uint8]:
