@@ -69,7 +69,7 @@ class SiteBooking:
 
     def booking(self, doses: tuple[PersonDoses, ...], recipe: Recipe, artefact: bytes, fingerprint: bytes) -> Booking:
         """What the ledger takes."""
-        note = f"consortium study {self.schema.study}, site {self.number} of {len(self.schema.sites)}"
+        note = booking_note(self.schema, self.number)
         return Booking(self.schema.release.name, recipe, artefact, doses, fingerprint, note)
 
     def pending(self, proposal: bytes) -> dict[str, Any]:
@@ -98,6 +98,11 @@ class SiteBooking:
         write_bytes(self.folder / FINISHED, json.dumps({"seq": receipt.seq, "head": receipt.head}).encode())
         self.say(f"booked as {receipt.name}: entry {receipt.seq}, {len(pending['ids'])} patients")
         return {"booked": True}
+
+
+def booking_note(schema: ConsortiumSchema, number: int) -> str:
+    """The note of a site's entry: of which study it is."""
+    return f"consortium study {schema.study}, site {number} of {len(schema.sites)}"
 
 
 def recipe_text(recipe: Recipe) -> str:
