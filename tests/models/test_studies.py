@@ -238,6 +238,20 @@ def test_a_noisy_moment_beyond_the_limits_does_not_leave(tmp_path: Path) -> None
     assert "would exceed its ledger's limits" in consortium.said[-1]
 
 
+@pytest.mark.parametrize(("loss", "value"), [("logistic", "no"), ("poisson", 0.0), ("poisson", 7.0), ("squared", 0.1)])
+def test_a_target_that_is_the_same_everywhere_is_refused_as_on_one_machine(
+    loss: str, value: Any, tmp_path: Path
+) -> None:
+    rows = patients(loss)
+    rows["y"] = np.full(len(rows["id"]), value)
+    consortium = Consortium(schema_for(loss), cut(rows), tmp_path)
+    with pytest.raises(dm.Refusal):
+        dm.fix(rows, target="y", person="id", loss=loss, l2=0.01, max_dose=1.0, bounds=consortium.schema.bounds)
+    with pytest.raises(dm.Refusal, match="the target y has one value only at all sites"):
+        run(consortium, tmp_path)
+    assert booked_people(consortium) == []
+
+
 def test_a_name_that_the_ledger_has_for_other_doses_is_said_at_the_site(tmp_path: Path) -> None:
     """The coordinator learns that its own terminal says why."""
     schema = schema_with(release={**EPSILON, "noise-at": "sites"}, components={})
