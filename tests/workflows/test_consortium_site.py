@@ -85,6 +85,8 @@ FAULTS = {
     ),
     "text": (r"^(p\d+),[^,]+,", r"\1,CANARY,", "missing value, or a cell that cannot be read (row 1, column age)"),
     "a name": (r"^id,age", "id,Age", "there is no column age, which the schema names"),
+    "no header": (r"^id,age,.*$", "CANARY,34.5,22.25,m,no", "there is no column id, which the schema names"),
+    "no header, equal cells": (r"^id,age,.*$", "p0,CANARY,CANARY,m,no", "columns 2 and 3 have the same name"),
     "semicolons": (r"^id,age,.*$", "id;age;bmi;sex;y", 'pass delimiter = ";" in site.toml'),
 }
 
@@ -114,8 +116,15 @@ def test_a_client_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )  # fmt: skip
     hospitals = Hospitals(tmp_path, schema, patients("logistic"))
     assert started(hospitals, monkeypatch)[0] == "the table matches the schema: 81 rows"
-    edit(hospitals, r"^id,age", "id,Age")
-    assert started(hospitals, monkeypatch)[0].startswith("this client's table does not match the schema: ")
+    for header, reason in (
+        ("id,Age,bmi,sex,y", "there is no column age: add or rename it"),
+        ("CANARY,34.5,22.25,m,no", "there is no column age: add or rename it"),
+        ("CANARY,CANARY,22.25,m,no", "columns 1 and 2 have the same name: rename one of them"),
+    ):
+        edit(hospitals, r"\A.*$", header)
+        said = started(hospitals, monkeypatch)[0]
+        assert said.startswith("this client's table does not match the schema: ")
+        assert said.endswith(f"patients.csv: {reason}")
 
 
 @pytest.mark.parametrize("booked_before", [False, True])
