@@ -45,7 +45,8 @@ def deadlines_that_pass(exchange: Any, modules: Collection[ModuleType], over: Ov
     def asked(questions: Any, *, deadline: float, most: int, accept: Callable[[int, bytes], bool]) -> Any:
         if {read_message(data).operation for data in questions.values()} <= FAREWELLS:
             return ask(questions, deadline=deadline, most=most, accept=accept)
-        missing, ended, end = set(questions), threading.Event(), time.monotonic() + PATIENCE
+        missing, end = set(questions), time.monotonic() + PATIENCE
+        ended, moving = threading.Event(), threading.Lock()
 
         def accepted(site: int, data: bytes) -> bool:
             taken = accept(site, data)
@@ -56,14 +57,16 @@ def deadlines_that_pass(exchange: Any, modules: Collection[ModuleType], over: Ov
         def watch() -> None:
             while not ended.wait(0.02):
                 if over(frozenset(missing), next(iter(questions.values()))) or time.monotonic() > end:
-                    clock.ahead += DAY + deadline
+                    with moving:  # a clock that moved after the end would end the next question
+                        clock.ahead += 0.0 if ended.is_set() else DAY + deadline
                     return
 
         threading.Thread(target=watch, daemon=True).start()
         try:
             return ask(questions, deadline=DAY + deadline, most=most, accept=accepted)
         finally:
-            ended.set()
+            with moving:
+                ended.set()
 
     exchange.ask = asked
     for module in modules:

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-PATIENCE = 20_000
-"""Milliseconds until an undrawn chart is given up. Not a limit on speed: a drawn page is read at once."""
+PATIENCE = 200_000
+"""Milliseconds until a browser that does not start, or an undrawn chart, is given up. Not a limit on speed: a drawn
+page is read at once."""
 WATCH = """
 window.broken = [];
 const told = (e) => window.broken.push(e.violatedDirective + " " + e.blockedURI);
@@ -87,7 +88,7 @@ class _Browser:
         self._driver = sync_playwright().start()
         # A name that resolves nowhere: whatever a page asks for cannot leave this machine.
         arguments = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        self._browser = self._driver.chromium.launch(executable_path=path, args=arguments)
+        self._browser = self._driver.chromium.launch(executable_path=path, args=arguments, timeout=PATIENCE)
 
     def read(self, dark: bool, address: str, **how: Any) -> Opened:
         """What a page at this address does. The tab is used again: a new one costs a second."""
@@ -116,6 +117,7 @@ class _Tab:
     def __init__(self, browser: Any, dark: bool) -> None:
         scheme = "dark" if dark else "light"
         self.tab = browser.new_page(color_scheme=scheme, viewport={"width": 1100, "height": 900})
+        self.tab.set_default_timeout(PATIENCE)
         self.messages: list[str] = []
         self.requests: list[str] = []
         self.dialogs: list[str] = []

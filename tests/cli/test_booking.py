@@ -79,7 +79,7 @@ def test_a_run_killed_between_commit_and_export_is_repeated_with_the_same_draw(v
         f"run({arguments!r})\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, timeout=300
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, timeout=600
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert not out.exists()

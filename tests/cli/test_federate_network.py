@@ -93,6 +93,8 @@ def test_init_refuses_in_one_line_and_writes_nothing(tmp_path: Path, capsys: pyt
     out = tmp_path / "c"
     usual = ("init", "--schema", str(schema), "--out", str(out))
     assert "--host a b" in refused(capsys, *usual, "--host", "a b").replace("'", "")
+    for host in ("192.0.2.10:8443", "192.0.2", "https://h", "fe80::1%eth0"):
+        assert f"--host {host}: give an address or a name, without a port" in refused(capsys, *usual, "--host", host)
     assert "--port 0" in refused(capsys, *usual, "--host", "h", "--port", "0")
     assert "--days 0" in refused(capsys, *usual, "--host", "h", "--days", "0")
     assert "the folder above" in refused(
@@ -138,7 +140,7 @@ def test_a_bad_schema_is_refused_without_options_that_the_command_has_not(
 
 
 CONFIG_FAULTS = {
-    "port = 8443": ("port = true", "port = True: give 1 to 65535"),
+    "port = 8443": ("port = true", "port = True: give a whole number from 1 to 65535"),
     'schema = "schema.toml"': ('schema = "none.toml"', "none.toml: there is no such file"),
     'state = "state"': ('stat = "state"', "stat is not a key: did you mean state?"),
     'key = "': ('key = 7 #"', "key = 7"),
@@ -172,6 +174,21 @@ def test_a_site_needs_a_ledger_a_known_name_and_a_coordinator(
     assert "nord is not on the roster: use north, south, east" in refused(capsys, "site", "--config", str(config))
     config.write_text(re.sub('coordinator = ".*"', 'coordinator = "abc"', text))
     assert "coordinator is no fingerprint" in refused(capsys, "site", "--config", str(config))
+    config.write_text(re.sub("host = .*", 'host = "127.0.0.1:8443"', text))
+    assert "host = 127.0.0.1:8443: give an address or a name, without" in refused(
+        capsys, "site", "--config", str(config)
+    )
+    config.write_text(text + 'missing = "skip"\n')
+    assert "missing = skip: use refuse or drop" in refused(capsys, "site", "--config", str(config))
+
+
+def test_files_that_an_editor_began_with_a_byte_order_mark_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = folder_of(tmp_path) / "site-1-north"
+    for name in ("site.toml", "schema.toml"):
+        (place / name).write_bytes(b"\xef\xbb\xbf" + (place / name).read_bytes().replace(b"\n", b"\r\n"))
+    assert "ledger.db: the ledger cannot be read" in refused(capsys, "site", "--config", str(place / "site.toml"))
 
 
 def test_a_transport_that_is_not_known_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

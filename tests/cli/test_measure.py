@@ -16,6 +16,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.cli.main import run
+from dosimeter.tables.bounds_file import read_bounds
+from dosimeter.workflows.check_policy import read_policy
 from tests import forked
 
 from .test_bad_input import AGE, BMI, PEOPLE, csv
@@ -322,6 +324,20 @@ def test_settings_come_from_the_file_the_environment_and_the_options_in_that_ord
         assert run(["measure", str(people), "--json", "-", "-q", *options]) == 0
         noises.append(facts_of(capsys)["noise"])
     assert noises == ["Gaussian(sigma=0.5)", "Gaussian(sigma=0.25)", "Gaussian(sigma=0.125)"]
+
+
+def test_settings_that_an_editor_began_with_a_byte_order_mark_are_read(people, monkeypatch, capsys):
+    files = {
+        "dosimeter": "[measure]\nscale = 0.5\ntarget = 'dose'\nperson = 'id'\n",
+        "b": "[age]\nlower = 0\nupper = 120\n",
+    }
+    for name, text in (*files.items(), ("policy", "max-dose = 1\n")):
+        (people.parent / f"{name}.toml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    monkeypatch.chdir(people.parent)
+    assert read_bounds("b.toml").columns["age"].upper == 120
+    assert read_policy("policy.toml").max_dose == 1
+    assert run(["measure", str(people), "--json", "-", "-q"]) == 0
+    assert facts_of(capsys)["noise"] == "Gaussian(sigma=0.5)"
 
 
 def command(*arguments, **how):

@@ -37,7 +37,7 @@ def on_terminal(tmp_path, arguments, after):
         "import dosimeter.models.fit_table as own\n"
         "real = own.prepare\n"
         "def slow(*given, **how):\n"  # a stage that lasts until the line is there, however busy the machine is
-        "    made, end, line = real(*given, **how), time.monotonic() + 60, progress._LINE\n"
+        "    made, end, line = real(*given, **how), time.monotonic() + 400, progress._LINE\n"
         "    line is not None and line.wipe()\n"
         "    while line is not None and progress.AFTER < 1 and not line._shown and time.monotonic() < end:\n"
         "        time.sleep(0.01)\n"

@@ -69,10 +69,10 @@ def stalls_once(block, f, marker, seconds):
 
 
 def fills_memory(block):
-    """Takes more and more memory."""
+    """Takes more and more memory, slowly enough for who watches it on a busy machine."""
     held = []
     while True:
-        held.append(np.ones(4 << 20))
+        held.append(np.ones(1 << 19))
         time.sleep(0.01)
 
 

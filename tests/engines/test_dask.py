@@ -295,7 +295,6 @@ def test_a_scheduler_that_comes_back_changes_nothing(separate, parts, tmp_path):
 
 
 def test_a_scheduler_that_stays_away_is_one_line_and_finished_passes_are_kept(separate, parts, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_client, "CONNECT", 20.0)
     separate.start()
     marker, folder = tmp_path / "begun", tmp_path / "state"
     client = open_client(separate.address)

@@ -16,7 +16,8 @@ from dosimeter import pate
 from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
 from dosimeter.engines import memory, registry
-from tests.engines.clusters import HarmedEngine, cluster, dies_once, separate_cluster
+from tests.deadlines import PATIENCE
+from tests.engines.clusters import HarmedEngine, cluster, dies_once, distributed, separate_cluster
 from tests.engines.tables import assert_same_figures, people, without_component_draw, written
 
 dask = pytest.importorskip("dask")
@@ -263,6 +264,8 @@ def test_the_command_line_measures_on_an_existing_cluster(path, tmp_path, capsys
     command += [word for name in OPTIONS["exclude"] for word in ("--exclude", name)]
     with separate_cluster(tmp_path) as site:
         site.start()
+        with distributed.Client(site.address, timeout=PATIENCE, set_as_default=False) as first:
+            first.wait_for_workers(1, timeout=PATIENCE)  # the command waits half a minute for a scheduler
         named = {f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": v for key, v in site.settings.items()}
         words = [sys.executable, "-m", "dosimeter", *command, "--scheduler", site.address]
         child = subprocess.run(words, env={**os.environ, **named}, capture_output=True, text=True, check=False)

@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +33,7 @@ from dosimeter.federated.partition import iid, two_shards
 from dosimeter.federated.personalisation import personalise
 from dosimeter.federated.simulate import simulate
 from dosimeter.federated.task import Task
+from tests.deadlines import wait_until
 
 K = 40
 CURATOR = Curator(PoissonSampling(K), Constant(20, 1.0), PrivacyBudget(8.0, 1e-2))
@@ -159,12 +159,7 @@ def test_a_killed_process_is_reported_and_none_stays_behind(victim: str, tmp_pat
     blocks, without_name, *workers = ran.stdout.split()
     assert len(workers) == 2
     assert int(blocks) == int(without_name) > 0  # memory without a name disappears with its processes
-    for _ in range(600):
-        alive = [k for k in workers if os.path.exists(f"/proc/{k}/exe")]  # a zombie has none
-        if not alive:
-            break
-        time.sleep(0.1)
-    assert not alive
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{k}/exe") for k in workers))  # a zombie has none
 
 
 def test_a_training_resumed_from_any_saved_state_continues_as_if_it_had_never_stopped(digits: Task) -> None:

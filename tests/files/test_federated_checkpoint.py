@@ -28,7 +28,7 @@ from dosimeter.files.federated_checkpoint import (
 )
 from dosimeter.files.safetensors import read_network, write_network
 from tests import forked
-from tests.deadlines import wait_until
+from tests.deadlines import PATIENCE, wait_until
 
 CURATOR = Curator(PoissonSampling(50), Constant(20, 2.0), PrivacyBudget(8.0, 1e-3))
 
@@ -305,7 +305,7 @@ def check_kills(folder, kills, seed, rounds):
     hits, stored = killed_and_resumed(folder, kills, seed, rounds)
     assert hits == kills
     process = start(folder, "--rounds", str(rounds))
-    _, error = process.communicate(timeout=300)
+    _, error = process.communicate(timeout=2 * PATIENCE)
     assert process.returncode == 0, error
     end = last(folder)
     assert follows(stored, end)
@@ -339,7 +339,7 @@ def test_a_simulation_that_was_killed_ends_in_the_same_state(tmp_path):
             process.kill()
             process.communicate()
         process = start(folder, "--rounds", "6", "--simulation-seed", "7")
-        _, error = process.communicate(timeout=300)
+        _, error = process.communicate(timeout=2 * PATIENCE)
         assert process.returncode == 0, error
         ends.append(last(folder))
     assert ends[0].same_as(ends[1])

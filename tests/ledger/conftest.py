@@ -52,8 +52,9 @@ class Cluster:
         log = str(self.folder / "log")
         try:
             self.run(
-                str(self.home / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-l", log, "-o", options, "start"
-            )
+                str(self.home / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-t", "400", "-l", log,
+                "-o", options, "start",
+            )  # fmt: skip
         except subprocess.CalledProcessError:
             raise RuntimeError(Path(log).read_text()[-2000:]) from None
 

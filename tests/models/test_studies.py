@@ -238,6 +238,49 @@ def test_a_noisy_moment_beyond_the_limits_does_not_leave(tmp_path: Path) -> None
     assert "would exceed its ledger's limits" in consortium.said[-1]
 
 
+@pytest.mark.parametrize(("loss", "value"), [("logistic", "no"), ("poisson", 0.0), ("poisson", 7.0), ("squared", 0.1)])
+def test_a_target_that_is_the_same_everywhere_is_refused_as_on_one_machine(
+    loss: str, value: Any, tmp_path: Path
+) -> None:
+    rows = patients(loss)
+    rows["y"] = np.full(len(rows["id"]), value)
+    consortium = Consortium(schema_for(loss), cut(rows), tmp_path)
+    with pytest.raises(dm.Refusal):
+        dm.fix(rows, target="y", person="id", loss=loss, l2=0.01, max_dose=1.0, bounds=consortium.schema.bounds)
+    with pytest.raises(dm.Refusal, match="the target y has one value only at all sites"):
+        run(consortium, tmp_path)
+    assert booked_people(consortium) == []
+
+
+def test_a_name_that_the_ledger_has_for_other_doses_is_said_at_the_site(tmp_path: Path) -> None:
+    """The coordinator learns that its own terminal says why."""
+    schema = schema_with(release={**EPSILON, "noise-at": "sites"}, components={})
+    parts = cut(without_target(patients("squared")))
+    consortium = Consortium(schema, parts, tmp_path, budget="eps=50@1e-6")
+    consortium.assembly.ask("noisy moment")
+    desk = consortium.desks[1]
+    desk.read, desk._table = consortium._reader({**parts[0], "age": parts[0]["age"] / 2 + 20}), None
+    consortium.assembly.round += 1 << 32
+    with pytest.raises(dm.Refusal, match="site 1 could not compute noisy moment"):
+        consortium.assembly.ask("noisy moment")
+    (line,) = (line for line in consortium.said if "failed" in line)
+    assert line.endswith("failed: r1 is already booked with another recipe or other doses: choose a new name")
+    assert booked_people(consortium) == people(parts)
+
+
+@pytest.mark.parametrize("operation", ["within limits", "noisy moment"])
+def test_a_damaged_key_file_is_said_at_the_site(operation: str, tmp_path: Path) -> None:
+    noisy = schema_with(release={**EPSILON, "noise-at": "sites"}, components={})
+    schema = noisy if operation == "noisy moment" else schema_for("logistic", scale=1.0)
+    parts = cut(patients("logistic") if schema.loss else without_target(patients("squared")))
+    consortium = Consortium(schema, parts, tmp_path, budget="eps=50@1e-6")
+    (tmp_path / "ledger1.db.keys").write_bytes(b"not the keys of this ledger")
+    with pytest.raises(dm.Refusal, match=f"site 1 could not compute {operation}"):
+        run(consortium, tmp_path)
+    (line,) = (line for line in consortium.said if "failed" in line)
+    assert "ledger1.db.keys: not a key file, or damaged" in line
+
+
 def test_a_table_that_changes_within_a_run_stops_it_and_one_between_runs_does_not(tmp_path: Path) -> None:
     parts = cut(patients("logistic"))
     consortium = Consortium(schema_for("logistic"), parts, tmp_path)

@@ -82,7 +82,7 @@ class Hospitals:
             for process in running:
                 process.join(timeout=0.0)
                 process.kill()
-                process.join(timeout=10)
+                process.join(PATIENCE)
 
     def coordinate(self, kill_at: int = 0, timeout: float = 2 * PATIENCE) -> int:
         """Run the coordinator to its end, or until its kill_at-th moment; the exit code, negative for a signal."""
@@ -91,7 +91,7 @@ class Hospitals:
         process.join(timeout)
         if process.is_alive():
             process.kill()
-            process.join(10)
+            process.join(PATIENCE)
             raise AssertionError("the coordinator did not end")
         return int(process.exitcode or 0)
 

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 
 import dosimeter as dm
+from dosimeter.cli.main import run
 from dosimeter.core.errors import Refusal
+from dosimeter.engines.consortium_operations import FINISH
+from dosimeter.engines.protocol.fields import pack
+from dosimeter.engines.protocol.message import Message
 from dosimeter.serve.server import Serving
 from dosimeter.tables.consortium_schema import schema_of
 from dosimeter.workflows import consortium_site, coordinator
+from tests.ledger.samples import booking, dose
 from tests.models.consortium import patients, schema_for
 from tests.models.study_parts import COLUMNS
 from tests.workflows.network_parts import Hospitals
@@ -80,6 +85,8 @@ FAULTS = {
     ),
     "text": (r"^(p\d+),[^,]+,", r"\1,CANARY,", "missing value, or a cell that cannot be read (row 1, column age)"),
     "a name": (r"^id,age", "id,Age", "there is no column age, which the schema names"),
+    "no header": (r"^id,age,.*$", "CANARY,34.5,22.25,m,no", "there is no column id, which the schema names"),
+    "no header, equal cells": (r"^id,age,.*$", "p0,CANARY,CANARY,m,no", "columns 2 and 3 have the same name"),
     "semicolons": (r"^id,age,.*$", "id;age;bmi;sex;y", 'pass delimiter = ";" in site.toml'),
 }
 
@@ -109,8 +116,36 @@ def test_a_client_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )  # fmt: skip
     hospitals = Hospitals(tmp_path, schema, patients("logistic"))
     assert started(hospitals, monkeypatch)[0] == "the table matches the schema: 81 rows"
-    edit(hospitals, r"^id,age", "id,Age")
-    assert started(hospitals, monkeypatch)[0].startswith("this client's table does not match the schema: ")
+    for header, reason in (
+        ("id,Age,bmi,sex,y", "there is no column age: add or rename it"),
+        ("CANARY,34.5,22.25,m,no", "there is no column age: add or rename it"),
+        ("CANARY,CANARY,22.25,m,no", "columns 1 and 2 have the same name: rename one of them"),
+    ):
+        edit(hospitals, r"\A.*$", header)
+        said = started(hospitals, monkeypatch)[0]
+        assert said.startswith("this client's table does not match the schema: ")
+        assert said.endswith(f"patients.csv: {reason}")
+
+
+@pytest.mark.parametrize("booked_before", [False, True])
+def test_a_coordinator_that_says_released_and_had_nothing_booked_is_not_believed(
+    booked_before: bool, hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the ledger has an entry of that name, of something else."""
+
+    def serve_site(place: Any, answer: Callable[[bytes], bytes], **options: Any) -> None:
+        values = pack(FINISH.question, {"released": True}, {})
+        answer(Message(hospitals.schema.digest, 1 << 32, 2, bytes(16), FINISH.name, values).pack())
+
+    if booked_before:
+        with dm.Ledger.open(hospitals.places[1] / "ledger.db") as ledger:
+            ledger.book(booking("r1", dose({"p1": 0.1})))
+    monkeypatch.setattr(consortium_site, "transport_named", lambda name: SimpleNamespace(serve_site=serve_site))
+    record = dm.run_site(hospitals.places[1] / "site.toml")
+    assert (record.released, record.booked) == (True, False)
+    assert run(["federate", "site", "--config", str(hospitals.places[1] / "site.toml")]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The coordinator says that r1 was released, and nothing was booked here" in said
 
 
 @pytest.mark.parametrize("party", ["site", "coordinator"])

@@ -43,7 +43,7 @@ def action(place, **inputs):
     variables = {key: values[match.group(1)] for key, match in expressions.items()}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]  # as the runner starts it
     return subprocess.run(
-        command, cwd=place, env=environment(place, **variables), capture_output=True, text=True, timeout=120
+        command, cwd=place, env=environment(place, **variables), capture_output=True, text=True, timeout=600
     )
 
 
@@ -94,7 +94,7 @@ def test_the_hook_checks_the_files_that_are_committed(place):
             cwd=place,
             env=environment(place),
             capture_output=True,
-            timeout=120,
+            timeout=600,
         ).returncode
 
     assert commit("weights.npy") == 0
@@ -106,7 +106,7 @@ def test_a_file_that_is_named_like_an_option_is_checked(place):
     bad(place / "outgoing")
     (place / "outgoing" / "model.csv").rename(place / "--policy=allow.csv")
     command = [*shlex.split(HOOK["entry"]), *HOOK["args"], "--policy=allow.csv"]
-    done = subprocess.run(command, cwd=place, env=environment(place), capture_output=True, timeout=120)
+    done = subprocess.run(command, cwd=place, env=environment(place), capture_output=True, timeout=600)
     assert done.returncode == 1
     (place / "--json=out").mkdir()
     bad(place / "--json=out")

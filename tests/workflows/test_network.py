@@ -24,6 +24,7 @@ from dosimeter.models.consortium_study import CoordinatorStudy
 from dosimeter.models.model_study import joint_fit, prepare_model
 from dosimeter.models.moment_study import exact_moment
 from dosimeter.pca.release import person_sums
+from dosimeter.serve import consortium_page
 from dosimeter.serve.consortium_page import consortium
 from dosimeter.tables.consortium_schema import schema_of
 from tests.deadlines import PATIENCE, wait_until
@@ -209,7 +210,10 @@ def page_of(hospitals: Hospitals) -> str:
     return repr(consortium(hospitals.coordinator / "state", alone=True).sections)
 
 
-def test_a_straggler_beyond_the_deadline_stops_it_with_one_line_and_a_second_run_ends_it(tmp_path: Path) -> None:
+def test_a_straggler_beyond_the_deadline_stops_it_with_one_line_and_a_second_run_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consortium_page, "AWAY", PATIENCE)  # the first of the three was heard of a while ago
     hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"))
     hospitals.set("coordinator", "deadline", "3")
     with hospitals.sites(1, 3), hospitals.sites(2, delay=PATIENCE), hospitals.coordinator_beside() as codes:

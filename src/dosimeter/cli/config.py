@@ -38,8 +38,7 @@ def settings_file(known: TomlTable, folder: Path | None = None) -> TomlTable:
     if not path.is_file():
         return {}
     try:
-        with path.open("rb") as handle:
-            tables = tomllib.load(handle)
+        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: not valid TOML ({error}): fix or remove it") from None
     shared = _shared(tables, path)

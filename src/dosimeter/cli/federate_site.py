@@ -19,13 +19,14 @@ def site(
 ) -> int:
     """Answer the coordinator's questions until the study has ended; book this site's patients in its own ledger.
 
-    Exit 1: the study ended without a release.
+    Exit 1: the study ended without a release, or the coordinator says that there is one and nothing was booked here.
     """
     from dosimeter.cli.output import show, step_printer
     from dosimeter.cli.provenance import provenance
+    from dosimeter.tables.consortium_schema import CLIENTS
     from dosimeter.workflows.consortium_site import run_site
 
     check_outputs([json_path(json)], [config])
     result = run_site(config, say=step_printer(quiet)).with_fields(reproduce=provenance(context))
     show(result, quiet=quiet, color=color, json=json, inputs=[config])
-    return 0 if result.released else 1
+    return 0 if result.released and (result.booked or result.kind == CLIENTS) else 1

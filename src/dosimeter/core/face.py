@@ -31,6 +31,14 @@ def speaking(face: Face) -> Iterator[None]:
         _FACE.reset(token)
 
 
+def shows_names() -> bool:
+    """Whether messages may show the names that a table gives its columns.
+
+    Not in a consortium, whose logs hold no cell of a table: without a header line the first patient's cells are names.
+    """
+    return _FACE.get() != "config file"
+
+
 def option(name: str, value: object = None) -> str:
     """The option with this Python name, and its value if any, as the current face writes it.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from dosimeter.core.errors import Refusal
+from dosimeter.core.face import shows_names
 from dosimeter.core.text import safe_list, safe_text
 
 
@@ -37,7 +38,7 @@ class Location:
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse column names that are empty, over 1000 characters or duplicate: figures are reported under them."""
-        earlier: set[str] = set()
+        earlier: dict[str, int] = {}
         listed = list(names)
         for position, name in enumerate(listed, start=1):
             if not name.strip():
@@ -49,16 +50,20 @@ class Location:
                 raise self.refusal(f"the name of column {position} is empty", remedy)
             if len(name) > 1000:
                 problem = f"the name of column {position} is {len(name)} characters long"
-                raise self.refusal(problem, "give it a name of at most 1000 characters", column=name)
+                remedy = "give it a name of at most 1000 characters"
+                raise self.refusal(problem, remedy, column=name if shows_names() else "")
+            if name in earlier and not shows_names():
+                raise self.refusal(f"columns {earlier[name]} and {position} have the same name", "rename one of them")
             if name in earlier:
                 raise self.refusal("two columns have the same name", "rename one of them", column=name)
-            earlier.add(name)
+            earlier[name] = position
 
     def check_known(self, wanted: Iterable[str], names: Collection[str]) -> None:
         """Refuse a wanted column that does not exist."""
         for name in wanted:
             if name not in names:
-                raise self.refusal(f"there is no column {quoted_if_spaced(name)}", advice(name, names))
+                remedy = advice(name, names) if shows_names() else "add or rename it"
+                raise self.refusal(f"there is no column {quoted_if_spaced(name)}", remedy)
 
 
 def quoted_if_spaced(name: str) -> str:

@@ -7,6 +7,7 @@ it is the very certificate that was agreed on: another site's certificate is not
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -62,7 +63,8 @@ class ConnectionNews:
 
     def lost(self, error: Exception) -> None:
         """There is no connection."""
-        text = f"no connection to {safe_text(self.host)} port {self.port} ({type(error).__name__}), trying again"
+        reason = "this name is not known here" if isinstance(error, socket.gaierror) else type(error).__name__
+        text = f"no connection to {safe_text(self.host)} port {self.port} ({reason}), trying again"
         if text not in self._said:
             self._said = {*self._said, text} - {"connected"}
             self.say(text)

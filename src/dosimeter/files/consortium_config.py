@@ -21,6 +21,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,26 @@ DEADLINE, PATIENCE, MOST_QUESTIONS = 600.0, 86_400.0, 1000
 """Seconds that a site has for an answer, seconds that a site waits for the coordinator, questions of a study."""
 LARGEST_SHARE = 0.5
 """Of one patient in an exact sum."""
+
+HOST_REMEDY = "give an address or a name, without a port"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+
+
+def is_host(text: str) -> bool:
+    """Whether this is an address or a name of a computer, and nothing more.
+
+    >>> [is_host(text) for text in ("coordinator.example", "192.0.2.10", "2001:db8::1")]
+    [True, True, True]
+    >>> [is_host(text) for text in ("192.0.2.10:8443", "192.0.2", "https://coordinator.example", "a b")]
+    [False, False, False, False]
+    """
+    if ":" not in text and not re.fullmatch(r"[0-9.]+", text):
+        return _NAME.fullmatch(text) is not None
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 @dataclass(frozen=True)
@@ -109,13 +130,13 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
         "schema", "site", "table", "ledger", "keys", "host", "port", "coordinator", "authority", "certificate", "key",
         "state", "missing", "delimiter", "decimal", "patience", "most-questions", "largest-share", "transport",
     )  # fmt: skip
-    coordinator = values.text("coordinator")
+    coordinator = values.text("coordinator").lower()
     if not _FINGERPRINT.fullmatch(coordinator):
         remedy = "give the SHA-256 of the coordinator's certificate, 64 hexadecimal digits"
         raise values.source.refusal("coordinator is no fingerprint", remedy)
     state = values.folder("state")
     authority, certificate, key = (values.file(name) for name in ("authority", "certificate", "key"))
-    place = SitePlace(values.text("host"), values.port(), coordinator, authority, certificate, key, state)
+    place = SitePlace(values.host("host"), values.port(), coordinator, authority, certificate, key, state)
     return SiteConfig(
         schema=values.file("schema"),
         site=values.text("site"),
@@ -124,7 +145,7 @@ def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
         ledger=values.ledger(),
         keys=values.path("keys") if "keys" in values.table else None,
         state=state,
-        missing=values.text("missing", "refuse"),
+        missing=values.choice("missing", ("refuse", "drop")),
         delimiter=values.text("delimiter", ","),
         decimal=values.text("decimal", "."),
         patience=values.seconds("patience", PATIENCE),
@@ -147,7 +168,7 @@ class _Values:
     def read(cls, path: str | os.PathLike[str]) -> _Values:
         file, source = regular_file(path, _LARGEST)
         try:
-            table = tomllib.loads(file.read_bytes().decode("utf-8"))
+            table = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", "correct it") from None
         return cls(table, file.absolute().parent, source)
@@ -165,6 +186,20 @@ class _Values:
         value = self.table.get(key, default)
         if not isinstance(value, str) or (not value.strip() and value != "\t"):
             raise self.source.refusal(f"{key} = {safe_text(repr(value))}", f'write {key} = "..."')
+        return value
+
+    def host(self, key: str) -> str:
+        """An address or a name."""
+        value = self.text(key)
+        if not is_host(value):
+            raise self.source.refusal(f"{key} = {safe_text(value)}", HOST_REMEDY)
+        return value
+
+    def choice(self, key: str, words: tuple[str, ...]) -> str:
+        """One of these words, the first by default."""
+        value = self.text(key, words[0])
+        if value not in words:
+            raise self.source.refusal(f"{key} = {safe_text(value)}", f"use {' or '.join(words)}")
         return value
 
     def path(self, key: str) -> Path:
@@ -188,7 +223,9 @@ class _Values:
         """A whole number."""
         value = self.table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.source.refusal(f"{key} = {safe_text(repr(value))}", f"give {least} to {most}")
+            raise self.source.refusal(
+                f"{key} = {safe_text(repr(value))}", f"give a whole number from {least} to {most}"
+            )
         return value
 
     def port(self) -> int:
@@ -218,7 +255,4 @@ class _Values:
 
     def transport(self) -> str:
         """The name of a transport."""
-        name = self.text("transport", HTTPS)
-        if name not in TRANSPORTS:
-            raise self.source.refusal(f"transport = {safe_text(name)}", f"use {' or '.join(TRANSPORTS)}")
-        return name
+        return self.choice("transport", (HTTPS, *(name for name in TRANSPORTS if name != HTTPS)))

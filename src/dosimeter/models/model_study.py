@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from dosimeter.core.arrays import FloatArray
+from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage
 from dosimeter.core.release import Recipe
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung
+from dosimeter.core.text import safe_text
 from dosimeter.engines.consortium_operations import LIMITS, MATCH, MOMENTS, SCALE, SCORE
 from dosimeter.engines.protocol.assembly import SiteFault, Values
 from dosimeter.engines.sites import AtSite, SitesEngine
@@ -27,9 +29,13 @@ from dosimeter.models.consortium_study import CoordinatorStudy, Refused, StudyDr
 from dosimeter.models.linear_release import FORM, FORMS
 from dosimeter.models.usefulness import finite_score
 from dosimeter.noise_addition.linear_map import SIGNIFICANT
+from dosimeter.tables.declared_bounds import Range
 from dosimeter.tables.sklearn_estimators import linear_model
 from dosimeter.tables.sklearn_export import input_order, pipeline
 from dosimeter.tables.weight_folding import fold
+
+SAME = 1e-13
+"""Deviation of a target, relative to its bounds, that comes from rounding its mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +63,20 @@ def joint_fit(study: CoordinatorStudy) -> JointFit:
     each = {site: totals_of(values) for site, values in answers.items()}
     first, *others = each.values()
     totals = sum(others, first)
+    _refuse_one_target(study, totals)
     model = consortium_model(schema, totals, _law(study)(1.0))  # type: ignore[call-arg]
     bounds = public_bounds(schema, model, totals)
     engine = SitesEngine(assembly, bounds, {site: own.rows for site, own in each.items()})
     return JointFit(fit_sites(engine, model, bounds), totals, model, engine)
+
+
+def _refuse_one_target(study: CoordinatorStudy, totals: Totals) -> None:
+    """Refuse to fit a target that is the same in all rows; its spread is that of rounding."""
+    target = study.schema.columns[study.schema.target]
+    size = max(abs(target.lower), abs(target.upper)) if isinstance(target, Range) else 1.0
+    if totals.target_squares <= totals.rows * (SAME * size) ** 2:
+        name = safe_text(study.schema.target)
+        raise Refusal(f"the target {name} has one value only at all sites, within its bounds: there is nothing to fit")
 
 
 def prepare_model(study: CoordinatorStudy) -> StudyDraw | Refused:

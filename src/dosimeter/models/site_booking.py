@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dosimeter.core.accounts import Booking, PersonDoses
+from dosimeter.core.errors import LimitExceeded, Refusal, StorageFault
 from dosimeter.core.release import Recipe
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.files.atomic import write_bytes
@@ -34,6 +36,17 @@ class SiteBooking:
     say: Callable[[str], None]
     memory: SiteMemory
 
+    @contextmanager
+    def open_ledger(self) -> Iterator[Ledger]:
+        """The ledger. What is wrong with it is said at the site: its texts name files and releases, and no patient."""
+        try:
+            with self.ledger() as ledger:
+                yield ledger
+        except (Declined, LimitExceeded, StorageFault):
+            raise
+        except Refusal as fault:
+            raise StorageFault(str(fault)) from None
+
     def within(self, proposal: bytes, facts: dict[str, Any], doses: Doses) -> bool:
         """Whether the ledger takes these doses; a yes is kept, so that the release can be booked after a restart.
 
@@ -41,11 +54,12 @@ class SiteBooking:
         """
         name = self.schema.release.name
         pending = {**facts, "proposal": proposal.hex()}
-        with self.ledger() as ledger:
+        planned = self.booking(doses(pending), Recipe("planned", "planned"), b"-", b"")
+        with self.open_ledger() as ledger:
             if any(entry.name == name for entry in ledger.releases()):
                 self.say(f"{name} is booked already, and a second draw is a second release: answered no")
                 return False
-            violations = ledger.preview(self.booking(doses(pending), Recipe("planned", "planned"), b"-", b""))
+            violations = ledger.preview(planned)
         if violations:
             self.say(f"{violations[0].people} of this site's patients would exceed its ledger's limits: answered no")
             return False
@@ -55,7 +69,7 @@ class SiteBooking:
 
     def booking(self, doses: tuple[PersonDoses, ...], recipe: Recipe, artefact: bytes, fingerprint: bytes) -> Booking:
         """What the ledger takes."""
-        note = f"consortium study {self.schema.study}, site {self.number} of {len(self.schema.sites)}"
+        note = booking_note(self.schema, self.number)
         return Booking(self.schema.release.name, recipe, artefact, doses, fingerprint, note)
 
     def pending(self, proposal: bytes) -> dict[str, Any]:
@@ -72,7 +86,7 @@ class SiteBooking:
         """The answer to `book`: doses and bytes in one transaction, once per name."""
         pending = self.pending(values["proposal"])
         booking = self.booking(doses(pending), recipe_of(values["recipe"]), values["artefact"], values["fingerprint"])
-        with self.ledger() as ledger:
+        with self.open_ledger() as ledger:
             try:
                 receipt = ledger.book(booking)
             except OverBudget:
@@ -84,6 +98,11 @@ class SiteBooking:
         write_bytes(self.folder / FINISHED, json.dumps({"seq": receipt.seq, "head": receipt.head}).encode())
         self.say(f"booked as {receipt.name}: entry {receipt.seq}, {len(pending['ids'])} patients")
         return {"booked": True}
+
+
+def booking_note(schema: ConsortiumSchema, number: int) -> str:
+    """The note of a site's entry: of which study it is."""
+    return f"consortium study {schema.study}, site {number} of {len(schema.sites)}"
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -99,7 +99,7 @@ class NoisySiteMoments:
         artefact = pack(NOISY_MOMENT.answer, answer, self.schema.sizes)
         doses = terms.person_doses(table.table, table.ids, len(people), of=MATRIX)
         booking = books.booking(doses, message.release.recipe, artefact, secrets.token_bytes(32))
-        with books.ledger() as ledger:
+        with books.open_ledger() as ledger:
             try:
                 receipt = ledger.book(booking)
             except OverBudget:

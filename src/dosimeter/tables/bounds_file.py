@@ -94,7 +94,7 @@ def read_bounds(path: str | os.PathLike[str]) -> TableBounds:
     """The bounds in a file. Whether the table has these columns is checked later."""
     file, source = regular_file(path, _LARGEST)
     try:
-        tables = tomllib.loads(file.read_bytes().decode("utf-8"))
+        tables = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", f"fix it; {template_hint()}") from None
     return bounds_of(tables, source)

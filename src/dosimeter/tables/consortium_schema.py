@@ -202,7 +202,7 @@ def read_schema(
     """The schema in a file. complete: every site has its certificate. noise_at: in place of the file's."""
     file, source = regular_file(path, _LARGEST)
     try:
-        tables = tomllib.loads(file.read_bytes().decode("utf-8"))
+        tables = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", "correct it") from None
     if noise_at is not None and isinstance(tables.get("release"), dict):

@@ -93,7 +93,7 @@ def read_policy(path: str | os.PathLike[str] | None) -> Policy:
         return Policy()
     file, source = regular_file(path, _LARGEST)
     try:
-        parsed = tomllib.loads(read_bytes(file, source).decode())
+        parsed = tomllib.loads(read_bytes(file, source).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise source.refusal(f"not valid TOML ({safe_text(error, 100)})", "correct the policy") from None
     _known(parsed, _TOP, "", source)

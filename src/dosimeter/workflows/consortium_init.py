@@ -15,6 +15,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option, speaking
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_text
+from dosimeter.files.consortium_config import HOST_REMEDY, is_host
 from dosimeter.results.consortium import ConsortiumCreated
 from dosimeter.tables.consortium_schema import (
     CLIENTS,
@@ -29,7 +30,6 @@ from dosimeter.workflows.consortium_checklist import checklist
 
 PORT, DAYS = 8443, 365
 LONGEST_DAYS = 3650
-_HOST = re.compile(r"[A-Za-z0-9.:\-]{1,253}")
 
 
 def create_consortium(
@@ -96,8 +96,8 @@ def create_consortium(
     >>> created.sites, sorted(path.name for path in (folder / "consortium").iterdir())
     (['north', 'south'], ['CHECKLIST.md', 'authority', 'coordinator', 'site-1-north', 'site-2-south'])
     """
-    if not _HOST.fullmatch(host):
-        raise Refusal(f"{option('host', safe_text(host))}: give an address or a name, without a port")
+    if not is_host(host):
+        raise Refusal(f"{option('host', safe_text(host))}: {HOST_REMEDY}")
     if not 1 <= port <= 65_535:
         raise Refusal(f"{option('port', port)}: give a port from 1 to 65535")
     if not 1 <= days <= LONGEST_DAYS:

@@ -16,7 +16,7 @@ from dosimeter.engines.transports import transport_named
 from dosimeter.files.consortium_config import SiteConfig, read_site_config
 from dosimeter.files.federated_checkpoint import checkpoint_lock
 from dosimeter.ledger import Ledger
-from dosimeter.models.site_booking import PENDING
+from dosimeter.models.site_booking import PENDING, booking_note
 from dosimeter.models.site_desk import SiteDesk
 from dosimeter.models.site_memory import questions_asked
 from dosimeter.models.site_table import read_site_table
@@ -177,7 +177,8 @@ def _run_client(schema: ConsortiumSchema, site: Site, settings: SiteConfig, say:
 def _record(schema: ConsortiumSchema, site: Site, settings: SiteConfig, place: str, released: bool) -> SiteRecord:
     pending = settings.state / PENDING
     with Ledger.open(place, settings.keys) as ledger:
-        entries = [entry for entry in ledger.releases() if entry.name == schema.release.name]
+        wanted = schema.release.name, booking_note(schema, site.number)
+        entries = [entry for entry in ledger.releases() if (entry.name, entry.note) == wanted]
     people = entries[0].people if entries else 0
     if not entries and pending.exists():
         people = len(json.loads(pending.read_bytes())["ids"])

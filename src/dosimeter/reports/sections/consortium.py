@@ -10,6 +10,7 @@ from dosimeter.reports.sections.closing import closing, optional, settings
 from dosimeter.reports.sections.doses import amount
 from dosimeter.reports.verdicts import budget_in_words
 from dosimeter.results.consortium import ConsortiumCreated, ConsortiumRelease, SiteRecord
+from dosimeter.tables.consortium_schema import CLIENTS
 
 INTERNAL_NO = "Which site said no is a fact about its patients: internal."
 
@@ -105,8 +106,11 @@ def _(result: SiteRecord) -> str:
 def _(result: SiteRecord) -> str:
     if result.booked:
         return f"{result.name} is booked for {result.people} patients of this site."
-    if result.released:
+    if result.released and result.kind == CLIENTS:
         return f"{result.name} was released. The coordinator books each client."
+    if result.released:
+        told = f"The coordinator says that {result.name} was released, and nothing was booked here"
+        return f"{told}: this ledger holds no dose of it. Ask the coordinator what was released."
     return "The study has ended and nothing was booked here."
 
 
@@ -116,7 +120,7 @@ def _(result: SiteRecord, view: View) -> list[Section]:
         return closing(result, view)
     pairs = [
         ("study", f"{result.study}: {result.kind}"), ("site", result.site), ("questions answered", result.questions),
-        ("released", "yes" if result.released else "no"),
+        ("released, says the coordinator", "yes" if result.released else "no"),
     ]  # fmt: skip
     return [Section("The study", (settings(pairs),), EVERYWHERE), *closing(result, view)]
 
