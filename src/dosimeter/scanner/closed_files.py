@@ -21,7 +21,7 @@ from dosimeter.scanner.r_data import NotRData, is_r_data, read_r_data
 from dosimeter.scanner.search import ByteMatch, ByteSearch
 from dosimeter.scanner.text_models import is_lightgbm, read_lightgbm, read_lines
 from dosimeter.scanner.unpack import DEEPEST, Stream, Unread, streams, unpacked_limit
-from dosimeter.scanner.wrapped_files import bytes_in, decoded, joined, unwrapped
+from dosimeter.scanner.wrapped_files import bytes_in, decoded, decoded_lists, joined, unwrapped
 from dosimeter.tables.table import Table
 
 _WHY = "cells of the table are in these bytes, whatever the file calls them"
@@ -30,6 +30,7 @@ _ENCODED = {
     b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"SQLite format 3": "an SQLite database",
     b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"\xd0\xcf\x11\xe0": "an old Office file",
 }  # fmt: skip
+_FORMATS = (*_ENCODED, b"\x89HDF")
 _AS_IT_IS = "is searched as it is: what is compressed or encoded in it is not found"
 _OPAQUE = "only its bytes can be searched: pass the training table"
 _PICKLE = "its instructions are not followed"
@@ -37,6 +38,7 @@ _ASCII = "R data in text form, which is not followed"
 _R_TEXT = (b"A\n2\n", b"A\n3\n", b"RDA2\nA\n", b"RDA3\nA\n")
 _BYTES_AS_TEXT = 2
 """Protocol of pickles up to which bytes are written as a text."""
+_LONGEST_TEXT = 2**25
 _SHORTEST_OPAQUE = 1024
 """Bytes inside an object that are reported if nothing is known about them: the code of a function has fewer."""
 
@@ -69,20 +71,19 @@ def read_closed(data: bytes, limit: int, source: Location) -> ClosedFile:
         if depth and (read is None or read.kind == "text"):  # bytes inside an object: searched, or searched as texts
             if len(content) >= _SHORTEST_OPAQUE:
                 opaque.append(place)
+            unread += [(place, problem)] if problem and content.startswith(_FORMATS) else []
             continue
         if read is None:
             opaque.append(place)
             unread += [(place, problem)] if problem else []
-            continue
-        kinds.append(read.kind)
-        parts += [replace(part, place=prefix + part.place, holder=prefix + part.holder) for part in read.parts]
-        unread += [(prefix + where, why) for where, why in read.unread]
-        if read.kind == "text":
-            continue
+        else:
+            kinds.append(read.kind)
+            parts += [replace(part, place=prefix + part.place, holder=prefix + part.holder) for part in read.parts]
+            unread += [(prefix + where, why) for where, why in read.unread]
         if depth >= DEEPEST:
             unread.append((place, f"nested more than {DEEPEST} deep: what is further inside is not read"))
             continue
-        as_stored, written = _files_in(read)
+        as_stored, written = _files_in_text(content) if read is None or read.kind == "text" else _files_in(read)
         inner, problems = unwrapped([*as_stored, *written], place, left, source)
         left -= sum(len(below) for _, below in inner)
         unread += problems
@@ -97,7 +98,17 @@ def _files_in(read: Contents) -> tuple[list[bytes], list[bytes]]:
     """What an object holds that may be a file: bytes and a model as text, as they are stored; and wrapped texts."""
     texts = [part.texts[0] for part in read.parts if len(part.texts) == 1]
     models = [text.encode("utf-8", "replace") for text in texts if is_lightgbm(text[:40].encode("utf-8", "replace"))]
-    return [*bytes_in(read.parts, "V"), *models], list(decoded(texts))
+    as_bytes = list(bytes_in(read.parts, "V"))
+    digits = (body.decode("ascii") for body in as_bytes if body.isascii())  # b64encode returns bytes
+    lists = (part.texts for part in read.parts if len(part.texts) > 1)
+    return [*as_bytes, *models], [*decoded(texts), *decoded(digits), *decoded_lists(lists)]
+
+
+def _files_in_text(content: bytes) -> tuple[list[bytes], list[bytes]]:
+    """What a file of text holds as digits of base64 or hexadecimal ones: PMML and XML have no other way."""
+    if len(content) > _LONGEST_TEXT or not content.isascii() or b"\0" in content:
+        return [], []
+    return [], list(decoded([content.decode("ascii")]))
 
 
 def _torch(data: bytes, limit: int, source: Location) -> Contents | None:

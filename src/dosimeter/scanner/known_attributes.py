@@ -68,7 +68,8 @@ _TABLE: tuple[tuple[Severity, str, str, str], ...] = (
     ("values of single people", "a shift or scale made of the extremes", EXTREME,
      "data_range_ MinMaxScaler.min_ MinMaxScaler.scale_ MaxAbsScaler.scale_"),
     ("values of single people", "cut points", _CUTS,
-     "quantiles_ bin_edges_ bin_thresholds_ X_thresholds_ y_thresholds_ split_conditions LightGBM.threshold"
+     "quantiles_ bin_edges_ bin_thresholds_ X_thresholds_ y_thresholds_ BSpline._t BSpline.t split_conditions"
+     " LightGBM.threshold"
      " TreeEnsembleClassifier.nodes_values TreeEnsembleRegressor.nodes_values"),
     ("values of single people", "medians", "a median is one person's value, or halfway between two", "center_"),
     ("values of single people", "fill-in values for gaps", "a median or the most frequent value is a person's value",

@@ -25,7 +25,7 @@ from dosimeter.scanner.embedded_text import arrays_in_text
 from dosimeter.scanner.finding import SEVERITIES, Finding
 from dosimeter.scanner.json_arrays import read_json
 from dosimeter.scanner.known_attributes import EXTREME, NOT_IN_TABLE, ONE_PERSONS_TEXTS, WHOLE_ROWS, WORD_LISTS
-from dosimeter.scanner.members import Member, members_of
+from dosimeter.scanner.members import ALONE, Member, members_of
 from dosimeter.scanner.npy import read_npy, read_npz
 from dosimeter.scanner.onnx import read_onnx
 from dosimeter.scanner.pickles import is_pickle
@@ -34,7 +34,8 @@ from dosimeter.scanner.search import FEWEST_TEXTS, ByteSearch
 from dosimeter.scanner.skops import read_skops
 from dosimeter.scanner.surplus import as_parts, surplus_of
 from dosimeter.scanner.text_search import text_findings
-from dosimeter.scanner.unpack import is_zip, unpacked_limit
+from dosimeter.scanner.unpack import is_zip, streams, unpacked_limit
+from dosimeter.scanner.wrapped_files import joined
 from dosimeter.tables.table import Table
 
 
@@ -52,7 +53,8 @@ _READERS: dict[str, Callable[[bytes, int, Location], Contents]] = {
     ".json": lambda data, limit, source: read_json(data, source),
 }
 KINDS = tuple(_READERS)
-_SEARCHED_AS_BYTES = (".onnx", ".safetensors", ".npy")
+_IDS_IN_BYTES = (".onnx", ".safetensors", ".npy")
+"""Formats whose reader skips texts, of fields that it does not know."""
 CLOSED = (
     ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".rds", ".rdata", ".rda", ".h5", ".hdf5", ".ubj", ".pmml", ".txt",
     ".model", ".bst", ".vocab",
@@ -256,9 +258,8 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         if table is None or result.matched_rows:
             return result
         result = _with_texts(result, contents, table, limit, source)
-        # What the reader of a format skips, such as fields that it does not know.
-        rest = found_in([("all", data)], ByteSearch.of(table), table)[0] if kind in _SEARCHED_AS_BYTES else []
-        return replace(result, findings=(*result.findings, *rest))
+        rest, not_searched = _in_all_bytes(kind, data, table, limit, source)
+        return replace(result, findings=(*result.findings, *rest), unread=(*result.unread, *not_searched))
     alone = source.label != safe_text(member.name, 120)
     if alone and kind not in CLOSED and not is_pickle(data):
         ending = f"the ending {safe_text(kind, 20)}" if kind else "a name without ending"
@@ -272,6 +273,21 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         return _compared(contents, None, tolerance)
     result = _searched(file, kind, table, tolerance)
     return result if result.matched_rows else _with_texts(result, file.contents, table, limit, source)
+
+
+def _in_all_bytes(
+    kind: str, data: bytes, table: Table, limit: int, source: Location
+) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """What no comparison of arrays finds: a column alone, and what the reader of a format skips.
+
+    Members of an archive are searched unpacked. Ids were looked for in the texts: a vocabulary is one of these bytes.
+    """
+    stage("searching all bytes")
+    pieces, unread = streams(data, limit, source) if is_zip(data) else ([(ALONE, data)], [])
+    pieces = joined(pieces, "all members")
+    with_ids = kind in _IDS_IN_BYTES
+    findings, problems = found_in(pieces, ByteSearch.of(table, len(pieces), texts=with_ids), table)
+    return findings, [*unread, *problems]
 
 
 def _with_texts(result: Scan, contents: Contents, table: Table, limit: int, source: Location) -> Scan:

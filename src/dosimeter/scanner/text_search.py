@@ -16,7 +16,7 @@ from dosimeter.scanner.finding import Finding
 from dosimeter.scanner.known_attributes import WORD_LISTS
 from dosimeter.scanner.search import ByteSearch
 from dosimeter.scanner.unpack import Unread
-from dosimeter.scanner.wrapped_files import bytes_in, decoded, joined, unwrapped
+from dosimeter.scanner.wrapped_files import bytes_in, decoded, decoded_lists, joined, unwrapped
 from dosimeter.tables.table import Table
 
 LARGEST = 2**26
@@ -37,7 +37,8 @@ def text_findings(
     alone = [part.texts[0] for part in chosen if len(part.texts) == 1]
     names = "\n".join(dict.fromkeys(part.place for part in parts))  # an array for each person, say
     lists = [text for part in chosen if len(part.texts) > 1 for text in part.texts]
-    wrapped, unread = unwrapped([*bytes_in(parts), *decoded(alone)], ALONE, limit, source)
+    in_lists = decoded_lists(part.texts for part in chosen if len(part.texts) > 1)
+    wrapped, unread = unwrapped([*bytes_in(parts), *decoded(alone), *in_lists], ALONE, limit, source)
     findings: list[Finding] = []
     sentences = (ALONE, "\n".join(alone).encode("utf-8", "replace"))
     named = (NAMES, names.encode("utf-8", "replace"))

@@ -17,6 +17,8 @@ MOST_WRAPPED = 10_000
 """Files inside one file that are unpacked."""
 _HEXADECIMAL = re.compile(r"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\s{1,8}[A-Za-z0-9+/_-]{16,})*={0,2}")
+"""Base64 or hexadecimal digits inside another text, in one line or several."""
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100},")
 _SPACE = re.compile(r"\s+")
 _GAP = bytes(256)
@@ -33,18 +35,37 @@ def bytes_in(parts: Iterable[FileArray], kinds: str = "iuV") -> Iterator[bytes]:
 
 
 def decoded(texts: Iterable[str]) -> Iterator[bytes]:
-    """What texts of base64 or hexadecimal digits stand for."""
+    """What texts of base64 or hexadecimal digits stand for, and such digits inside a text, as JSON has them.
+
+    >>> list(decoded(['{"rows": "' + 64 * "41" + '"}']))[0][:4]
+    b'AAAA'
+    """
     for text in texts:
         if len(text) < SHORTEST:
             continue
-        body = _SPACE.sub("", _DATA_URL.sub("", text, count=1))
-        try:
-            if _HEXADECIMAL.fullmatch(body):
-                yield bytes.fromhex(body)
-            elif _BASE64.fullmatch(body):
-                yield base64.b64decode(body.translate(str.maketrans("-_", "+/")) + "=" * (-len(body) % 4))
-        except (binascii.Error, ValueError):
-            continue
+        whole = _SPACE.sub("", _DATA_URL.sub("", text, count=1))
+        bodies = [whole] if _BASE64.fullmatch(whole) else [_SPACE.sub("", run) for run in _RUN.findall(text)]
+        for body in bodies:
+            if len(body) >= SHORTEST and (content := _from_digits(body)):
+                yield content
+
+
+def decoded_lists(lists: Iterable[tuple[str, ...]]) -> Iterator[bytes]:
+    """The same of lists: their lines together, and their texts one by one, as one piece."""
+    for texts in lists:
+        yield from decoded(["\n".join(texts)])
+        each = list(decoded(text for text in texts if len(text) >= SHORTEST))
+        if len(each) > 1:
+            yield _GAP.join(each)
+
+
+def _from_digits(body: str) -> bytes | None:
+    try:
+        if _HEXADECIMAL.fullmatch(body):
+            return bytes.fromhex(body)
+        return base64.b64decode(body.translate(str.maketrans("-_", "+/")) + "=" * (-len(body) % 4))
+    except (binascii.Error, ValueError):
+        return None
 
 
 def unwrapped(files: Iterable[bytes], above: str, limit: int, source: Location) -> tuple[list[Stream], list[Unread]]:

@@ -24,6 +24,11 @@ _GAP = 64
 _MOST_SHARED = 16
 _MOST_LINKS = 1 << 23
 _LENGTHS = range(3, 13)
+_MOST_REFERENCES = 3
+"""Columns that the others are compared with: of a table that is stored by columns, all are in one order."""
+_MOST_PAIRS = 1 << 16
+_FEWEST_ALIKE, _FEWEST_FOLLOWING, _NEAR = 3, 12, 3
+_ROWS = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +64,8 @@ class Arrangement:
     probability: float
     columns: Index
     """Columns that stand in the file one value after the other."""
-    column_cells: Index
-    """Cells of those columns."""
+    column_rows: Index
+    """Rows of which two and more of those columns hold a cell, if these columns stand in one order."""
 
 
 def arrangement(hits: Hits, cells: Cells, level: float) -> Arrangement:
@@ -75,8 +80,9 @@ def arrangement(hits: Hits, cells: Cells, level: float) -> Arrangement:
     chain_rows, chain_lengths = _chains(position, row, column, near)
     length, expected, probability = _accident(chain_lengths, len(chosen), len(position), cells, level)
     rows = np.unique(chain_rows[chain_lengths >= length]) if probability < level else nothing
-    columns, column_cells = _column_runs(position, row, column, near, cells)
-    return Arrangement(rows, length, expected, probability, columns, column_cells)
+    in_run = _in_column_runs(position, column, near)
+    aligned = rows_in_one_order(hits.offset[chosen][position[in_run]], row[in_run], column[in_run])
+    return Arrangement(rows, length, expected, probability, np.unique(column[in_run]), aligned)
 
 
 def _linkable(hits: Hits) -> Index:
@@ -130,10 +136,8 @@ def _collision(cells: Cells, j: int) -> float:
     return float((counts / counts.sum()) @ (counts / counts.sum()))
 
 
-def _column_runs(
-    position: Index, row: Index, column: Index, near: NDArray[np.bool_], cells: Cells
-) -> tuple[Index, Index]:
-    """Columns with runs of three or more different values, and the cells of those runs."""
+def _in_column_runs(position: Index, column: Index, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which entries belong to runs of three or more different values of one column."""
     stride = len(near) + 2
     c, p = np.divmod(sorted_unique(column * stride + position), stride)
     follows = np.zeros(len(p), dtype=bool)
@@ -142,5 +146,60 @@ def _column_runs(
     start = np.flatnonzero(~follows)
     length = np.diff(np.append(start, len(p)))
     in_run = np.repeat(length >= 3, length)
-    inside = np.isin(column * stride + position, c[in_run] * stride + p[in_run])
-    return np.unique(c[in_run]), np.unique(row[inside] * cells.d + column[inside])
+    return np.asarray(np.isin(column * stride + position, c[in_run] * stride + p[in_run]))
+
+
+def rows_in_one_order(offset: Index, row: Index, column: Index) -> Index:
+    """Rows of which two columns hold a cell, where these columns stand in the same order of rows.
+
+    Columns that were sorted or shuffled one by one hold people's values and nobody's row. offset, row, column: (m,) of
+    the cells that a place in the file could be.
+    """
+    columns = np.unique(column)
+    _, place, shared = np.unique(offset, return_inverse=True, return_counts=True)
+    clear = np.array([(shared[place.ravel()[column == c]] == 1).sum() for c in columns], dtype=np.intp)
+    entries = {}
+    for c in columns.tolist():
+        mine = np.flatnonzero(column == c)
+        entries[c] = mine[np.argsort(row[mine], kind="stable")]
+    rows: list[Index] = []
+    references = columns[np.argsort(-clear, kind="stable")][:_MOST_REFERENCES].tolist()
+    for k, a in enumerate(references):
+        others = set(columns.tolist()) - set(references[: k + 1])
+        rows += [_rows_alike(offset, row, entries[a], entries[b]) for b in sorted(others)]
+    return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.intp)
+
+
+def _rows_alike(offset: Index, row: Index, first: Index, second: Index) -> Index:
+    """The common rows of two columns whose cells are equally far from each other, or follow each other alike.
+
+    first, second: entries of each column, by row. None if the columns are in orders of their own.
+    """
+    low, high = (np.searchsorted(row[second], row[first], side) for side in ("left", "right"))
+    counts = high - low
+    counts[np.cumsum(counts) > _MOST_PAIRS] = 0
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    a, b = np.repeat(first, counts), second[np.repeat(low, counts) + within]
+    common = np.unique(row[a])
+    if not len(common):
+        return common
+    distance = offset[b] - offset[a]
+    distances, frequency = np.unique(distance, return_counts=True)
+    if frequency.max() >= max(_FEWEST_ALIKE, len(common) / 2):
+        return np.unique(row[a][distance == distances[frequency.argmax()]])
+    in_order = [_clear_rows(offset, row, entries) for entries in (first, second)]
+    together = np.intersect1d(*(_followers(rows) for rows in in_order))
+    enough = len(together) >= max(_FEWEST_FOLLOWING, min(map(len, in_order)) / 2)
+    return np.intersect1d(common, np.concatenate(in_order)) if enough else np.empty(0, np.intp)
+
+
+def _clear_rows(offset: Index, row: Index, entries: Index) -> Index:
+    """The rows of a column in the order of the file, where a cell can be one row's alone."""
+    _, place, shared = np.unique(offset[entries], return_inverse=True, return_counts=True)
+    alone = np.flatnonzero(shared[place.ravel()] == 1)
+    return row[entries][alone[np.argsort(place.ravel()[alone])]]
+
+
+def _followers(rows: Index) -> Index:
+    """Pairs of rows, row * `_ROWS` + row, that follow each other; a column may lack some in between."""
+    return np.unique(np.concatenate([rows[:-step] * _ROWS + rows[step:] for step in range(1, _NEAR + 1)]))

@@ -187,8 +187,8 @@ class ByteSearch:
             test = self._decoy_test(distinct, decoy_count)
             if test.probability >= self.level:
                 return None
-            # The values are the table's own: in columns one after the other, rows are those that are in two of them.
-            rows = _rows_with_two(*np.divmod(order.column_cells, max(1, self.cells.d)))
+            # The values are the table's own: in columns one after the other, rows are in two of them in the same order.
+            rows = order.column_rows
             probability, expected = test.probability, test.expected
         probability = min(1.0, probability * self.factor)
         return ByteMatch(name, rows, cell, len(order.columns), expected, probability, len(hits.offset))
