@@ -108,6 +108,20 @@ def test_the_rows_of_a_person_move_the_scaler_together_and_a_gateway_books_it(na
         assert gateway.doses["p0"] == pytest.approx(leak.persons["p0"], rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["MinMaxScaler", "three classes behind a range"])
+def test_every_reading_of_answers_is_there_with_the_target_too(name):
+    """The target moves no scaler: its own figure is that of the table scaled beforehand."""
+    made, y = MODELS[name]
+    model = made().fit(X, y)
+    settings = {"release": "predictions", "answer": "margins", "unit": "sd", "noise": dm.Gaussian(0.5)}
+    leak = dm.measure(model, X, y, queries=QUERIES, **settings)
+    scaled = dm.measure(model[-1], model[0].transform(X), y, queries=model[0].transform(QUERIES), **settings)
+    np.testing.assert_allclose(leak.labels, scaled.labels, rtol=1e-6)
+    assert (leak.examples >= np.maximum(leak.labels, leak.cells.max(axis=1)) * (1 - 1e-9)).all()
+    assert leak.result(limit=1000.0).verdict.within
+    assert leak.dataset >= max(leak.attributes.values())
+
+
 def test_rows_that_share_an_extreme_have_the_larger_of_their_two_derivatives():
     """Outwards the range moves, inwards it stays."""
     table = X.copy()

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dosimeter as dm
 from dosimeter.core.accounts import Account
 from dosimeter.ledger import AccountTotals, Ledger, LedgerLimit
 from dosimeter.serve import pages
 from dosimeter.serve.ledger_cache import LedgerCache
-from dosimeter.serve.what_if import FACTORS, named, what_if
+from dosimeter.serve.what_if import FACTORS, FLOOR, named, what_if
 from tests.ledger.samples import booking, dose
 from tests.serve.asking import Client
 
@@ -174,3 +175,17 @@ def test_a_ledger_that_went_away_is_said_in_one_line(tmp_path: Path) -> None:
     answer = client.get("/")
     assert 400 <= answer.status_code < 500
     assert len(answer.text.splitlines()) == 1
+
+
+def test_weights_that_the_table_scaled_do_not_fall_to_zero_and_the_page_says_so(tmp_path: Path) -> None:
+    """The totals of a ledger that was booked at 16 times the noise are above those that the law gives."""
+    rng = np.random.default_rng(0)
+    table = {"who": [f"p{k}" for k in range(20)], "age": rng.normal(50, 10, 20), "cost": rng.normal(0, 1, 20)}
+    options = {"person": "who", "noise_shape": "none", "even_if_useless": True}
+    once, louder = (dm.fix(table, "cost", scale=scale, **options) for scale in (1.0, 16.0))
+    highest = [made.result.dose.highest for made in (once, louder)]
+    assert highest[1] > 2 * highest[0] / 16
+    with Ledger.create(tmp_path / "book.db") as ledger:
+        ledger.book(once, name="june")
+        leaf = pages.release(LedgerCache(ledger), ledger.entry("june").seq)
+    assert FLOOR in str(leaf)

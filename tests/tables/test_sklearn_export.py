@@ -144,3 +144,22 @@ def test_columns_that_each_client_standardises_have_no_pipeline():
 def test_columns_that_are_not_of_a_fit_have_no_folded_weights(column):
     with pytest.raises(CannotMeasure, match="not encoded for a fit"):
         fold(TableEncoding((column,)))
+
+
+def test_declared_levels_that_are_one_number_stay_texts(tmp_path):
+    """ "1" and "1.0" are two declared levels: the encoder of the released file had refused them with a traceback."""
+    import csv
+
+    import skops.io as sio
+
+    from dosimeter.cli.main import run
+
+    rng = np.random.default_rng(0)
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        sheet = csv.writer(file)
+        sheet.writerows([("code", "age"), *((("1", "1.0", "2")[k % 3], rng.normal()) for k in range(60))])
+    (tmp_path / "b.toml").write_text('[code]\nlevels = ["1", "1.0", "2"]\n[age]\nlower = -5\nupper = 5\n')
+    words = f"pca {tmp_path}/t.csv --bounds {tmp_path}/b.toml --epsilon 2 --out {tmp_path}/m.skops -q"
+    assert run(words.split()) == 0
+    model = sio.load(tmp_path / "m.skops")
+    assert ["1", "1.0", "2"] in [list(c) for c in model[0].named_transformers_["labels"].categories_]

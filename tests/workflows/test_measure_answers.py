@@ -291,3 +291,17 @@ def test_queries_go_through_steps_that_mix_columns():
     np.testing.assert_allclose(
         leak.model.answers(leak.model.read(queries), glm.Answer.PREDICTIONS)[:, 0], model.predict(QUERIES), rtol=1e-6
     )
+
+
+def test_queries_of_any_size_are_measured_without_a_warning():
+    """The square of a query of 1e160 has no float64; warnings are errors here."""
+    X, y, ids = people()
+    table = {"age": X[:, 0], "bmi": X[:, 1], "cost": y}
+    options = {"release": "predictions", "bounds": {"age": (0, 120), "bmi": (0, 60), "cost": (-9, 9)}}
+    far = {"age": [1e160, -1e160, 1.0], "bmi": [20.0, 30.0, 25.0]}
+    clipped = {"age": [120.0, 0.0, 1.0], "bmi": [20.0, 30.0, 25.0]}
+    noised = [
+        dm.measure(table, target="cost", person=ids, noise=dm.Gaussian(1.0), queries=queries, **options)
+        for queries in (far, clipped)
+    ]
+    assert noised[0].persons == pytest.approx(noised[1].persons, rel=1e-12)

@@ -83,6 +83,10 @@ class StatisticJacobian(DenseJacobian):
             out[part] = largest_singular_values(self.dense(part)[:, :, pick])
         return out
 
+    def target_norms(self) -> FloatArray:
+        """(n,) the frozen ones."""
+        return self.base.target_norms()
+
 
 @dataclass(frozen=True, eq=False)
 class LargerOf:

@@ -17,6 +17,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.models.fit_table import by_output
 from dosimeter.models.given_model import GivenModel
 from dosimeter.models.table_leakage import TableLeakage
+from dosimeter.tables.column_values import spread
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.read import read_table, table_names
 from dosimeter.tables.row_arguments import names_of
@@ -160,7 +161,8 @@ def _with_moved_numbers(table: Table) -> Table:
         values = table[name]
         more = np.repeat(values[:1], len(numbers))
         if name in numbers:
-            more[numbers.index(name)] += values.std() or abs(values[0]) or 1.0
+            one = bool((values == values[0]).all())
+            more[numbers.index(name)] += (abs(values[0]) or 1.0) if one else spread(values)
         columns.append(np.concatenate([values, more]))
     return Table(table.names, tuple(columns))
 

@@ -204,7 +204,7 @@ def release(ledger: LedgerCache, seq: int) -> ServedPage | None:
         dict.fromkeys([*recipe.get("uncovered", ()), *(u for p in entry.body["parts"] for u in p["uncovered"])])
     )
     notes = not_covered or ("nothing was named when it was booked",)
-    parts, slider = other_noise(ledger.totals(), shares)
+    parts, slider = other_noise(ledger.totals(), shares, str(recipe["kind"]))
     sections = (
         Section("What was released", (DefinitionList(tuple((a, b) for a, b in (*pairs, *settings) if b)),)),
         Section("What it cost", (Grid("Dose by account", headings, rows),)),

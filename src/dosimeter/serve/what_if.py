@@ -17,6 +17,10 @@ from dosimeter.reports.layout import Paragraph, Part
 
 FACTORS: FloatArray = 2.0 ** (np.arange(-16, 17) / 4)
 """(33,) noise from 1/16 to 16 times the actual, four steps per doubling; the middle one is 1."""
+FLOOR = (
+    "If the columns were standardised by the table itself, mean and deviation leave a part at any noise: the totals at "
+    "stronger noise are then too low. With declared bounds there is no such part."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +92,11 @@ class Slider:
 
 
 def other_noise(
-    every: Iterable[AccountTotals], shares: Mapping[str, dict[str, float]]
+    every: Iterable[AccountTotals], shares: Mapping[str, dict[str, float]], kind: str
 ) -> tuple[tuple[Part, ...], Slider | None]:
     """A chart for each account that follows the law, a sentence for each that does not, and the slider.
 
-    shares: account (its text) -> pseudonym -> reading, of the release.
+    shares: account (its text) -> pseudonym -> reading, of the release. kind: what was released.
     """
     totals = {account_totals.account.text: account_totals for account_totals in every}
     scenarios, parts = [], list[Part]()
@@ -108,6 +112,7 @@ def other_noise(
             Paragraph("No account of this release follows a law in the scale of its noise.", quiet=True),
         ), None
     law = "A dose of η or μ is proportional to one over the scale of the noise; all other releases stay as they are."
+    law = f"{law} {FLOOR}" if kind == "weights" else law
     drawings = [_drawn(scenario) for scenario in scenarios]
     return (Paragraph(law), *drawings, *parts), _slider(scenarios)
 

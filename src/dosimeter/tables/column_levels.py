@@ -71,6 +71,8 @@ def frame_levels(levels: Sequence[Any], as_text: bool = False) -> tuple[NDArray[
     ([-1, 9, 10], [2, 1, 0])
     >>> frame_levels(["10", "9"], as_text=True)[0].tolist(), frame_levels(["7.3", "0.5"])[0].tolist()
     (['10', '9'], [0.5, 7.3])
+    >>> frame_levels(["1", "1.0"])[0].tolist()
+    ['1', '1.0']
     """
     if all(isinstance(level, str) for level in levels):
         values = np.array(levels, dtype=object) if as_text else _typed(levels)
@@ -84,10 +86,14 @@ def frame_levels(levels: Sequence[Any], as_text: bool = False) -> tuple[NDArray[
 
 
 def _typed(names: Sequence[str]) -> NDArray[Any]:
-    """(k,) whole numbers, other numbers or truth values if all names are written as these, otherwise text."""
+    """(k,) whole numbers, other numbers or truth values if all names are written as these, otherwise text.
+
+    Names of one number ("1" and "1.0") are text: an encoder knows each level once.
+    """
     if all(_CODE.fullmatch(name) or _DECIMAL.fullmatch(name) for name in names):
         whole = level_values(names)
-        return whole if whole.dtype.kind == "i" else np.array([float(name) for name in names])
+        numbers = whole if whole.dtype.kind == "i" else np.array([float(name) for name in names])
+        return numbers if len(np.unique(numbers)) == len(names) else np.array(names)
     return np.array([name == "True" for name in names]) if set(names) == {"False", "True"} else np.array(names)
 
 
