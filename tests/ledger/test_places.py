@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from dosimeter.core.errors import Refusal, Tampered
+from dosimeter.core.face import speaking
 from dosimeter.ledger import Ledger, schema
 from dosimeter.ledger.migrations import STEPS
 
@@ -28,7 +29,9 @@ def refused(work, match):
 
 
 def test_a_missing_ledger_is_refused(tmp_path):
-    refused(lambda: Ledger.open(tmp_path / "book.db"), "dosimeter ledger init")
+    refused(lambda: Ledger.open(tmp_path / "book.db"), r"create one with dosimeter.Ledger.create\(path\)")
+    with speaking("command line"):
+        refused(lambda: Ledger.open(tmp_path / "book.db"), "create one with dosimeter ledger init")
     assert list(tmp_path.iterdir()) == []
 
 

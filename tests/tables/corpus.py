@@ -59,6 +59,7 @@ TABLES: dict[str, tuple[str, bytes, str]] = {
     "Latin-1": ("t.csv", "a,b\nx,1\nZürich,2\n".encode("latin-1"), r"not UTF-8 \(row 2\)"),
     "Excel's note": ("t.csv", b"sep=;\na;b\n1;2\n3;4\n", "a note for Excel .*: delete this line"),
     "delimiters at the ends": ("t.csv", b"a,b,\n1,2,\n3,4,\n", "the name of column 3 is empty: .* end of every line"),
+    "row names of R": ("t.csv", b"a,b\n1,2,3\n2,4,5\n", r"3 cells where the header has 2 \(row 1\): .*row.names=FALSE"),
     "index": ("t.csv", b",a,b\n0,1,2\n1,3,4\n", r"the name of column 1 is empty: .*index=False"),
     "Latin-1 header": ("t.csv", "Größe,b\n1,1\n2,2\n".encode("latin-1"), "not UTF-8 in the header"),
     "truncated UTF-8": ("t.csv", b"a,b\nx,1\ny,\xe2\x82", r"not UTF-8 \(row 2\)"),

@@ -106,3 +106,15 @@ def test_a_target_that_is_the_person_and_a_misspelt_tie_are_refused_plainly():
         prepare(Table.of(VISITS), "score", person="score")
     with pytest.raises(Refusal, match=r"did you mean born\?"):
         prepare(Table.of(VISITS), "score", person="who", tied=["borne"])
+
+
+def test_levels_of_a_category_that_differ_in_blanks_or_capitals_only_are_named() -> None:
+    rng = np.random.default_rng(3)
+    ward = np.resize(np.array(["east", "east ", "West", "south"], dtype=object), 60)
+    frame = {"ward": ward, "age": rng.normal(50, 10, 60), "cost": rng.normal(size=60)}
+    remarks = dm.measure(frame, target="cost", noise=dm.Gaussian(1.0)).result().remarks
+    (named,) = [remark for remark in remarks if "levels of ward" in remark]
+    assert "east, 'east '" in named
+    clean = {**frame, "ward": np.array([name.strip() for name in ward], dtype=object)}
+    remarks = dm.measure(clean, target="cost", noise=dm.Gaussian(1.0)).result().remarks
+    assert not [remark for remark in remarks if "levels of" in remark]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dosimeter as dm
 from dosimeter.core.errors import Refusal
 from dosimeter.tables.learned_encoding import learn_encoding, public_encoding
 from dosimeter.tables.sklearn_export import pipeline
@@ -99,3 +101,18 @@ def test_all_columns_that_cannot_be_used_are_named_in_one_line():
     assert "more columns" not in line
     with pytest.raises(Refusal, match=r"column x4 .*; 2 more columns cannot be used$"):
         learn_encoding(Table.of({f"x{j}": columns["code"] for j in range(7)}))
+
+
+@pytest.mark.parametrize("engine", ["memory", "blocks"])
+def test_the_index_that_pandas_wrote_is_not_learned_from(engine, tmp_path) -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"age": rng.normal(50, 10, 40), "cost": rng.normal(size=40)}, index=rng.permutation(40))
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv")
+    options = {"target": "cost", "noise": dm.Gaussian(1.0), "engine": engine}
+    with pytest.raises(dm.Refusal, match=r"column __index_level_0__ is the index .* exclude=\"__index_level_0__\""):
+        dm.measure(tmp_path / "t.parquet", **options)
+    leak = dm.measure(tmp_path / "t.parquet", **options, exclude="__index_level_0__")
+    assert [column.column for column in leak.result().columns] == ["age"]
+    with pytest.raises(dm.Refusal, match="column Unnamed: 0 is the index"):
+        dm.measure(pd.read_csv(tmp_path / "t.csv"), target="cost", noise=dm.Gaussian(1.0))

@@ -63,7 +63,7 @@ def test_spellings_of_one_id_are_one_person_in_blocks(ending: str, tmp_path) -> 
     order = np.argsort(np.arange(N) % 7, kind="stable")  # rows of a person are not adjacent
     for name, frame in (("clean", FRAME), ("spelled", spelled())):
         rows, path = frame.iloc[order], tmp_path / f"{name}.{ending}"
-        rows.to_parquet(path, row_group_size=16) if ending == "parquet" else rows.to_csv(path, index=False)
+        rows.to_parquet(path, row_group_size=16, index=False) if ending == "parquet" else rows.to_csv(path, index=False)
     figures = [
         dm.measure(tmp_path / f"{name}.{ending}", target="cost", person="who", noise=NOISE, engine="blocks")
         for name in ("clean", "spelled")

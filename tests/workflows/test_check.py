@@ -534,3 +534,15 @@ def test_a_noised_model_whose_file_holds_the_exact_scaler_of_the_table_fails(tmp
     assert checked.dose < 0.5
     assert checked.verdict == ("fail" if own else "review")
     assert ("solves for a cell at any noise" in " ".join(checked.reasons)) is own
+
+
+def test_the_verdict_on_a_released_model_that_is_not_booked_begins_with_its_noise(desk, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    shutil.copy(desk / "outgoing" / "june.skops", out / "june.skops")
+    shutil.copy(desk / "patients.csv", tmp_path / "patients.csv")
+    (tmp_path / "p.toml").write_text('[data]\ntable = "patients.csv"\ntarget = "cost"\nperson = "patient"\n')
+    (file,) = dm.check(out, policy=tmp_path / "p.toml").files
+    assert file.verdict == "review"
+    assert file.reasons[0].startswith("if there is noise in its weights, as in those of `fix`, book the file")
+    assert file.reasons[1].startswith("cannot be measured")

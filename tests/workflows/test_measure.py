@@ -282,3 +282,20 @@ def test_a_class_of_noise_and_a_text_for_a_number_are_refused_in_one_sentence() 
         dm.fix(FRAME, target="cost", person="patient", max_dose="1")
     with pytest.raises(dm.Refusal, match='limit="1": give a finite number above 0'):
         dm.measure(FRAME, target="cost", person="patient", noise=NOISE).result(limit="1")
+
+
+def test_python_names_what_a_page_a_release_and_a_target_are(tmp_path) -> None:
+    leak = dm.measure(FRAME, target="cost", person="patient", noise=NOISE)
+    for name in ("page.md", "page.txt", "page"):
+        with pytest.raises(dm.Refusal, match=rf"{name}: a page is an .html file .* `.card` is the text"):
+            dm.report(leak).write(tmp_path / name)
+    with dm.Ledger.create(tmp_path / "book.db") as ledger:
+        with pytest.raises(dm.Refusal, match="a ModelLeakage is no release: book what fix, components, label or"):
+            ledger.book(leak, name="june")
+        with pytest.raises(dm.Refusal, match=r"there is no release june: see ledger.entries\(\)"):
+            ledger.artefact("june")
+    with pytest.raises(dm.Refusal, match="name what the model predicts: pass target=, the name of a column, or y="):
+        dm.measure(FRAME)
+    with pytest.raises(dm.Refusal, match="what the model predicts is named twice"):
+        dm.measure(MODEL, FRAME, FRAME["cost"], target="cost")
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".db", ".keys"]

@@ -42,6 +42,8 @@ def check(
 
     inputs = [*([] if policy is None else [policy]), *(place for place in folder if place.is_file())]
     check_outputs([out, json_path(json)], inputs)
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        raise Refusal(f"--out {safe_text(out.name)}: a page is an .html file (a browser prints it as PDF)")
     for path in (out, json_path(json)):
         if path is not None and any(path.resolve().is_relative_to(place.resolve()) for place in folder):
             raise Refusal(f"{safe_text(path, 120)}: the report is internal and must not leave: write it elsewhere")

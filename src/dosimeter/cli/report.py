@@ -9,8 +9,6 @@ import typer
 
 from dosimeter.cli.options import OUTPUT, START, Color, Json, Quiet, check_outputs, json_path, opt
 
-PAGES = (".html", ".htm")
-
 
 def report(
     result: Annotated[
@@ -61,6 +59,7 @@ def report(
     from dosimeter.core.errors import Refusal
     from dosimeter.core.text import safe_text
     from dosimeter.files.atomic import write_text
+    from dosimeter.reports.report import check_page
     from dosimeter.reports.report import report as report_on
     from dosimeter.reports.terminal import Lines, show_verdict
 
@@ -77,8 +76,8 @@ def report(
     check_outputs([out, card, json_path(json)], inputs)
     if card is not None and template is not None:
         raise Refusal("--card is for the report of one result: leave it, or --template, out")
-    if out is not None and out.suffix.lower() not in PAGES:
-        raise Refusal(f"--out {safe_text(out.name)}: a page is an .html file (a browser prints it as PDF)")
+    if out is not None:
+        check_page(out, "out")
     document = report_on(result, edition=edition, statistics=statistics, template=template, also=also or ())
     try:
         pages = ((path, getattr(document, form)) for path, form in ((out, "html"), (card, "card")) if path is not None)

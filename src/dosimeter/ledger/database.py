@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, Pool, create_engine, event, exc, func
 from sqlalchemy.engine import URL, make_url
 
 from dosimeter.core.errors import Refusal, StorageFault, Tampered
+from dosimeter.core.face import command_or_call
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import schema
 
@@ -33,7 +34,13 @@ LOCK_TIMEOUT = 120
 _CREATION = 0x646F7365
 """The advisory lock under which tables are created."""
 _MAGIC = b"SQLite format 3\x00"
+
 _RETRY = "book again under the same name: a release is counted once"
+
+
+def _create() -> str:
+    """What makes a ledger."""
+    return command_or_call("dosimeter ledger init", "dosimeter.Ledger.create(path)")
 
 
 class Database:
@@ -89,12 +96,10 @@ class Database:
             with self.path.open("rb") as file:
                 start = file.read(16)
         except OSError as error:
-            remedy = (
-                "create one with dosimeter ledger init" if isinstance(error, FileNotFoundError) else "check the path"
-            )
+            remedy = f"create one with {_create()}" if isinstance(error, FileNotFoundError) else "check the path"
             raise self.refusal(f"the ledger cannot be read ({error.strerror})", remedy) from None
         if start != _MAGIC:
-            raise self.refusal("this file is not a ledger", "name another, or create one with dosimeter ledger init")
+            raise self.refusal("this file is not a ledger", f"name another, or create one with {_create()}")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -172,7 +177,7 @@ class Database:
         if any(part in message for part in ("full", "readonly", "unable to open", "I/O")):
             return self.refusal(f"the ledger cannot be written or read ({message})", "check its disk, folder and owner")
         if "no such table" in message or "does not exist" in message:
-            return self.refusal("this database holds no ledger", "create one with dosimeter ledger init")
+            return self.refusal("this database holds no ledger", f"create one with {_create()}")
         return self.integrity_error(f"the database is corrupt ({message}): restore a copy")
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from dosimeter.core.accounts import Account, Bookable, Booking, LedgerLimit, LimitViolation, parts_of
 from dosimeter.core.accounts import text_of as id_of
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import command_or_call, option
 from dosimeter.core.text import safe_text
 from dosimeter.ledger import booking as bookings
 from dosimeter.ledger import queries, schema
@@ -308,7 +308,8 @@ class Ledger:
         with self._database.reading() as connection:
             row = connection.execute(select(schema.entry).where(schema.entry.c.name == name)).first()
         if row is None:
-            raise self._database.refusal(f"there is no release {safe_text(name)}", "see dosimeter ledger list")
+            todo = f"see {command_or_call('dosimeter ledger list', 'ledger.entries()')}"
+            raise self._database.refusal(f"there is no release {safe_text(name)}", todo)
         return entry_of(row)
 
     def artefact(self, name: str) -> bytes:
@@ -484,6 +485,9 @@ def _booking(release: Booking | Bookable, name: str | None, to: str, note: str, 
         return release
     if name is None:
         raise Refusal("a ledger books a release under a name: pass name=")
+    if not hasattr(release, "doses") or not hasattr(release, "artefact"):
+        kind = safe_text(type(release).__name__)
+        raise Refusal(f"a {kind} is no release: book what fix, components, label or federate return")
     if not release.doses:
         raise Refusal("this release has no doses by person: name the column that says whose row it is (person=)")
     fingerprint = release.noise_fingerprint

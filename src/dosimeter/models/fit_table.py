@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from dosimeter.models.table_target import clip_target, loss_names, prepare_targe
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
-from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks, varies
+from dosimeter.tables.data_checks import class_remarks, id_remarks, level_remarks, target_remarks, varies
 from dosimeter.tables.declared_bounds import (
     TAKEN,
     Bounds,
@@ -316,12 +317,17 @@ def prepare(
         *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
         *id_remarks_of_people(ids or ()),
+        *(() if declared is not None else chain.from_iterable(map(_level_remarks, columns.sources))),
         *shared.remarks,
     )
     scaler = "held" if many else scaler
     return PreparedTable(
         y, kind, target, outputs, columns, design, ids, shared, remarks, classes, declared is not None, scaler=scaler
     )
+
+
+def _level_remarks(source: Any) -> tuple[str, ...]:
+    return level_remarks(source.name, source.levels) if isinstance(source, CategoryColumn) else ()
 
 
 def design_of(columns: TableEncoding, table: Table, declared: bool, sparse: bool = False) -> Design:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dosimeter.core.errors import Refusal
-from dosimeter.core.face import option
+from dosimeter.core.face import command_or_call, option
 from dosimeter.core.text import safe_text
 from dosimeter.reports.document import document
 from dosimeter.reports.layout import Document
@@ -19,6 +20,7 @@ from dosimeter.results.read import read_result
 from dosimeter.results.result import Result
 
 EDITIONS = ("external", "internal")
+PAGES = (".html", ".htm")
 CONTRADICTION = "its figures contradict each other, so no page can be made"
 
 
@@ -62,9 +64,10 @@ class Report:
         return self._checked(lambda: to_card(self.result))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file that only its owner can read."""
+        """Write the page to an .html file that only its owner can read; another name is refused."""
         from dosimeter.files.atomic import write_text
 
+        check_page(path)
         write_text(path, self.html)
 
     def _checked(self, render: Any) -> str:
@@ -138,6 +141,15 @@ def report(
     questions = None if template is None else template_of(template)
     shown: Edition = "internal" if edition == "internal" else "external"
     return Report(_result(result), shown, statistics, questions, tuple(_result(other) for other in also))
+
+
+def check_page(path: str | os.PathLike[str], name: str = "") -> None:
+    """Refuse a file that is not called a page. name: of the option that names it."""
+    if Path(path).suffix.lower() not in PAGES:
+        shown = safe_text(Path(path).name)
+        card = command_or_call("--card writes the text of a model card", "`.card` is the text of a model card")
+        shown = option(name, shown) if name else shown
+        raise Refusal(f"{shown}: a page is an .html file (a browser prints it as PDF); {card}")
 
 
 def _result(result: Any) -> Result:

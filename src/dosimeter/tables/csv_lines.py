@@ -183,4 +183,6 @@ def reading_refusal(error: Exception, rows_read: int, source: Location) -> Refus
 
 def length_refusal(cells: int, expected: int, row: int, source: Location) -> Refusal:
     todo = "quote cells that hold the delimiter, and fill short rows"
+    if row == 0 and cells == expected + 1:
+        todo = f"name every column (R: write.csv(..., row.names=FALSE)), or {todo}"
     return source.refusal(f"{cells} cells where the header has {expected}", todo, row=row)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.face import option
+from dosimeter.core.location import quoted_if_spaced
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.tables.table import Table
 
@@ -58,9 +59,6 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
     names = Counter[str]()
     for cell, held in holders.items():
         names[str(cell)] += held
-    alike: dict[str, set[str]] = {}
-    for name in names:
-        alike.setdefault(" ".join(name.casefold().split()), set()).add(name)
     shown_target, unit = safe_text(target), "row" if ids is None else "person"
     alone = sorted(name for name, held in names.items() if held == 1)
     remarks = (
@@ -68,14 +66,35 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
         if alone
         else []
     )
+    for shown in _written_in_two_ways(names):
+        remarks.append(
+            f"the classes of {shown_target} {shown} differ in capitals or blanks only: "
+            "if they are the same class, write them alike"
+        )
+    return tuple(remarks)
+
+
+def level_remarks(column: str, levels: Iterable[Any]) -> tuple[str, ...]:
+    """Levels of a category that may be typing errors: equal to another except in case or blanks.
+
+    >>> level_remarks("ward", ("east", "East ", "west"))
+    ("the levels of ward 'East ', east differ in capitals or blanks only: if they are the same, write them alike",)
+    """
+    return tuple(
+        f"the levels of {safe_text(column)} {shown} differ in capitals or blanks only: if they are the same, "
+        "write them alike"
+        for shown in _written_in_two_ways(map(str, levels))
+    )
+
+
+def _written_in_two_ways(names: Iterable[str]) -> Iterator[str]:
+    """Each set of names that are equal except in case or blanks, as a list for a remark."""
+    alike: dict[str, set[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), set()).add(name)
     for written in alike.values():
         if len(written) > 1:
-            shown = safe_list(sorted(written))
-            remarks.append(
-                f"the classes of {shown_target} {shown} differ in capitals or blanks only: "
-                "if they are the same class, write them alike"
-            )
-    return tuple(remarks)
+            yield safe_list(map(quoted_if_spaced, sorted(written)))
 
 
 def looks_like_id(name: str) -> bool:

@@ -27,6 +27,8 @@ from dosimeter.tables.data_checks import FEW_ROWS, looks_like_id
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.table import Table
 
+INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+"""What pandas calls an index that was written into a file, in Parquet and where it reads a CSV again."""
 MAX_LEVELS = 256
 """Levels of a category that are taken where its coordinates are written out."""
 MANY_LEVELS = 8_000
@@ -171,8 +173,16 @@ def _two_values(name: str, u: NDArray[np.float64]) -> NumberColumn | None:
 
 
 def refuse_odd(name: str, centre: float, scale: float, size: float) -> None:
-    """Refuse a number whose squares leave float64, or that hardly varies; size: its largest magnitude."""
+    """Refuse a number whose squares leave float64, or that hardly varies, and the number of a row.
+
+    size: its largest magnitude.
+    """
     shown = f"column {safe_text(name)}"
+    if INDEX.fullmatch(name):
+        raise Refusal(
+            f"{shown} is the index of a dataframe, not a measured number: pass {option('exclude', safe_text(name))}, "
+            "or write the table without it (pandas: index=False)"
+        )
     if not 1e-150 < scale < 1e150 or size > 1e150:
         raise Refusal(f"{shown} has a spread of {scale:.3g}: change its units, squares of it leave float64")
     if scale < 1e-12 * size:

@@ -40,6 +40,7 @@ SQLITE = b"SQLite format 3"
 HEAD = 2**16
 MOST_TEXT = 64 * 2**20
 NOT_MEASURED = "what its weights leak was not measured: only a .skops model or a booked release is"
+NOISED = "if there is noise in its weights, as in those of `fix`, book the file or state the noise under [[release]]"
 LONGEST_WORD, MOST_NUMBERS, MOST_LETTERS = 100, 100, 8_000
 """In the texts of one result: about three times what the largest that dosimeter writes has."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -278,7 +279,12 @@ def _dose(file: Path, desk: Desk, findings: Findings) -> None:
         findings.add("review", "what its weights leak was not measured: the policy names no table")
         return
     with fitted_model(file) as model:
-        leak = leakage_of(model, desk.table, declared.target or data["target"], desk.person, declared, findings)
+        try:
+            leak = leakage_of(model, desk.table, declared.target or data["target"], desk.person, declared, findings)
+        except CannotMeasure as refusal:
+            if declared.scale is None and "minimum" in str(refusal):
+                findings.add("review", NOISED)
+            raise
     report_dose(leak.result(limit=desk.policy.max_dose), desk.policy, findings)
     if declared.scale is not None:
         _exact_statistics(leak, findings)

@@ -280,7 +280,9 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
 def _target(y: Any, target: str | None) -> Any:
     """A column's name, or values."""
     if (y is None) == (target is None):
-        raise Refusal(f"name what the model predicts: pass {option('y')} or {option('target')}, not both")
+        either = f"{option('target')}, the name of a column, or {option('y')}"
+        fault = "name what the model predicts" if y is None else "what the model predicts is named twice"
+        raise Refusal(f"{fault}: pass {either}")
     return y if target is None else target
 
 
