@@ -491,6 +491,13 @@ def survival_models() -> Iterator[Case]:
                 f"PHReg, {ties}{name}", "proportional hazards", fit,
                 lambda Z, y, fit=fit: np.asarray(fit(Z, y).params), both, frame=X, label_moves=False,
             )  # fmt: skip
+    offset = 0.3 * MARGIN
+    yield Case(
+        "PHReg, offset", "proportional hazards",
+        lambda Z, y: sm.PHReg(y["time"], Z, status=y["event"], offset=offset).fit(disp=0),
+        lambda Z, y: np.asarray(sm.PHReg(y["time"], Z, status=y["event"], offset=offset).fit(disp=0).params),
+        target, frame=X, label_moves=False,
+    )  # fmt: skip
     yield _cox_formula(target)
     try:
         import lifelines

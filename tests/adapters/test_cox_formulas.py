@@ -99,3 +99,33 @@ def test_another_table_is_refused():
         dm.measure(results, PEOPLE.assign(crp=PEOPLE["crp"] + 0.01), noise=dm.Gaussian(1.0))
     with pytest.raises(dm.Refusal, match="crp"):
         dm.measure(results, PEOPLE.drop(columns="crp"), noise=dm.Gaussian(1.0))
+
+
+OFFSET = 0.4 * RNG.normal(size=N)
+X = PEOPLE[["age", "crp"]].to_numpy() / [10.0, 1.0]
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+@pytest.mark.parametrize("strata", [None, "ward"])
+def test_an_offset_is_a_constant_of_each_row(ties, strata):
+    options = {"status": PEOPLE["event"], "ties": ties, "strata": None if strata is None else PEOPLE[strata]}
+    results = PHReg(PEOPLE["time"], X, offset=OFFSET, **options).fit(disp=0)
+    leak = dm.measure(results, X, noise=dm.Gaussian(1.0))
+    np.testing.assert_allclose(leak.fit.w, results.params, rtol=1e-6)
+    for row in (3, 40):
+        for column in range(2):
+            step = np.zeros_like(X)
+            step[row, column] = 1e-4
+            up, down = (
+                PHReg(PEOPLE["time"], X + sign * step, offset=OFFSET, **options).fit(disp=0).params for sign in (1, -1)
+            )
+            assert leak.cells[row, column] == pytest.approx(np.linalg.norm(up - down) / 2e-4, rel=1e-5)
+
+
+def test_an_offset_along_the_columns_moves_the_weights_and_no_figure_of_an_outcome():
+    options = {"status": PEOPLE["event"], "ties": "efron"}
+    plain = PHReg(PEOPLE["time"], X, **options).fit(disp=0)
+    along = PHReg(PEOPLE["time"], X, offset=X @ [0.3, -0.2], **options).fit(disp=0)
+    ours, theirs = (dm.measure(results, X, noise=dm.Gaussian(1.0)) for results in (along, plain))
+    np.testing.assert_allclose(ours.fit.w, theirs.fit.w - [0.3, -0.2], rtol=1e-9)
+    np.testing.assert_allclose(ours.labels, theirs.labels, rtol=1e-9)

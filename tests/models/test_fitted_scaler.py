@@ -10,6 +10,7 @@ from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, Logist
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import LinearSVC
 
 import dosimeter as dm
 from dosimeter.core.notion import Standing
@@ -180,10 +181,11 @@ def test_an_equalised_model_names_the_units_of_its_reweighting():
     assert any("in which the reweighting measures" in note for note in release.not_covered)
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1000.0])
-def test_a_penalised_intercept_behind_a_fitted_scaler_is_measured_through_it(sigma):
+@pytest.mark.parametrize(("sigma", "scaling"), [(0.3, 1.0), (1000.0, 1.0), (0.3, 4.0), (1000.0, 4.0)])
+def test_a_penalised_intercept_behind_a_fitted_scaler_is_measured_through_it(sigma, scaling):
     """liblinear: the exact information of the folded law, by refits of scaler and model; the floor was left out."""
     labels, C, h = (np.median(Y) < Y).astype(float), 0.7, 1e-5
+    ridge = np.append(np.full(RAW.shape[1], 1 / C), 1 / (C * scaling**2))
 
     def law(raw):
         mean, deviation = raw.mean(axis=0), raw.std(axis=0)
@@ -191,12 +193,13 @@ def test_a_penalised_intercept_behind_a_fitted_scaler_is_measured_through_it(sig
         w = np.zeros(X.shape[1])
         for _ in range(30):
             p = 1 / (1 + np.exp(-X @ w))
-            w -= np.linalg.solve((X * (p * (1 - p))[:, None]).T @ X + np.eye(len(w)) / C, X.T @ (p - labels) + w / C)
+            w -= np.linalg.solve((X * (p * (1 - p))[:, None]).T @ X + np.diag(ridge), X.T @ (p - labels) + ridge * w)
         fold = np.block([[np.diag(1 / deviation), np.zeros((len(w) - 1, 1))], [-mean / deviation, 1.0]])
         return fold @ w, sigma**2 * fold @ fold.T
 
     _, at = law(RAW)
-    model = make_pipeline(StandardScaler(), LogisticRegression(solver="liblinear", C=C, tol=1e-12, max_iter=100_000))
+    liblinear = LogisticRegression(solver="liblinear", C=C, intercept_scaling=scaling, tol=1e-12, max_iter=100_000)
+    model = make_pipeline(StandardScaler(), liblinear)
     model.fit(RAW, labels)
     total = dm.measure(
         model, RAW, labels, noise=dm.Gaussian(sigma), unit="sd", scaler="total", known_target=True
@@ -210,6 +213,11 @@ def test_a_penalised_intercept_behind_a_fitted_scaler_is_measured_through_it(sig
         assert total[row, column] == pytest.approx(np.sqrt(information), rel=1e-5)
 
 
+def l1_alone():
+    """The penalty of scikit-learn from 1.8 on, and before."""
+    return {"l1_ratio": 1.0} if LogisticRegression().get_params()["penalty"] != "l2" else {"penalty": "l1"}
+
+
 TWO, THREE = np.digitize(Y, [np.median(Y)]), np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
 OTHER_ESTIMATORS = {
     "lasso": (lambda: make_pipeline(StandardScaler(), Lasso(alpha=0.01, tol=1e-12, max_iter=100_000)), Y),
@@ -220,6 +228,17 @@ OTHER_ESTIMATORS = {
             StandardScaler(), OneVsRestClassifier(LogisticRegression(solver="newton-cholesky", tol=1e-12))
         ),
         THREE,
+    ),
+    "one against the rest by liblinear": (
+        lambda: make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression(solver="liblinear"))),
+        THREE,
+    ),
+    "squared hinges against the rest": (lambda: make_pipeline(StandardScaler(), LinearSVC(tol=1e-10)), THREE),
+    "discriminants of three classes": (lambda: make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()), THREE),
+    "several targets": (lambda: make_pipeline(StandardScaler(), Ridge()), np.column_stack([Y, Y**2])),
+    "L1 of liblinear": (
+        lambda: make_pipeline(StandardScaler(), LogisticRegression(solver="liblinear", tol=1e-10, **l1_alone())),
+        TWO,
     ),
     "a target that is transformed": (
         lambda: TransformedTargetRegressor(make_pipeline(StandardScaler(), Ridge()), func=np.exp, inverse_func=np.log),
@@ -232,11 +251,47 @@ OTHER_ESTIMATORS = {
 def test_the_floor_of_a_scaler_is_stated_before_every_linear_model(name):
     """√(2z² + 1)/n of the worst cell of a row (docs/explanation/scaler.md, section 2): no limit below it is kept."""
     make, y = OTHER_ESTIMATORS[name]
-    leak = dm.measure(make().fit(RAW, y), RAW, y, noise=dm.Gaussian(1e6), unit="sd")
+    model = make().fit(RAW, y)
+    leak = dm.measure(model, RAW, y, noise=dm.Gaussian(1e6), unit="sd")
     z = (RAW - RAW.mean(axis=0)) / RAW.std(axis=0)
-    np.testing.assert_allclose(leak.left, np.sqrt(2 * z**2 + 1).max(axis=1) / len(RAW), rtol=1e-6)
+    outputs = 3 if "three" in name or "rest" in name else y.shape[1] if y.ndim > 1 else 1
+    np.testing.assert_allclose(leak.left, np.sqrt(outputs * (2 * z**2 + 1)).max(axis=1) / len(RAW), rtol=1e-6)
     assert not leak.result(limit=0.9 * leak.left.max()).verdict.within
     assert leak.result(limit=1.1 * leak.left.max()).verdict.within
+
+
+def test_every_output_tells_of_the_scaler_that_all_are_folded_with():
+    """½ tr (Σ⁻¹ Σ')² of the folded noise on the weights of two targets, by differences of the fold."""
+    h, d = 1e-5, RAW.shape[1]
+
+    def covariance(raw):
+        mean, deviation = raw.mean(axis=0), raw.std(axis=0)
+        fold = np.block([[np.diag(1 / deviation), np.zeros((d, 1))], [-mean / deviation, 1.0]])
+        return np.kron(np.eye(2), fold @ fold.T)
+
+    targets = np.column_stack([Y, Y**2])
+    model = make_pipeline(StandardScaler(), Ridge()).fit(RAW, targets)
+    leak = dm.measure(model, RAW, targets, noise=dm.Gaussian(1e6), unit="sd", known_target=True)
+    for row in (0, 7):
+        information = np.zeros((d, d))
+        slopes = []
+        for column in range(d):
+            step = np.zeros_like(RAW)
+            step[row, column] = h * RAW[:, column].std()
+            change = (covariance(RAW + step) - covariance(RAW - step)) / (2 * h)
+            slopes.append(np.linalg.solve(covariance(RAW), change))
+        for i in range(d):
+            for j in range(d):
+                information[i, j] = 0.5 * np.trace(slopes[i] @ slopes[j])
+        assert leak.left[row] == pytest.approx(np.sqrt(np.linalg.eigvalsh(information)[-1]), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["one against the rest by liblinear", "squared hinges against the rest"])
+def test_several_outputs_are_not_called_total_where_the_scaler_is_held(name):
+    """An intercept with a penalty let the figures of the held scaler pass as total ones, and no floor was told."""
+    make, y = OTHER_ESTIMATORS[name]
+    with pytest.raises(dm.CannotMeasure, match='scaler="total" is for'):
+        dm.measure(make().fit(RAW, y), RAW, y, noise=dm.Gaussian(1.0), scaler="total")
 
 
 def test_columns_that_a_lasso_left_out_have_no_floor():

@@ -1,7 +1,7 @@
 """Fitted Cox models as problems of `glm.fit_cox`. Neither library is imported.
 
 | model                                   | ties             | penalty nλ                          | other            |
-| statsmodels PHReg(...).fit()            | Breslow or Efron | none                                | strata           |
+| statsmodels PHReg(...).fit()            | Breslow or Efron | none                                | strata, offset   |
 | lifelines CoxPHFitter(penalizer=λ)      | Efron            | n λⱼ times the column's variance    | strata, weights  |
 
 lifelines divides every column by its standard deviation (n - 1) and maximises the log partial likelihood minus
@@ -90,8 +90,6 @@ def _phreg(results: Any) -> Any:
         )
     if model.entry is not None and np.any(model.entry):
         raise CannotMeasure("a PHReg with entry times (left truncation) cannot be measured: no formula here has them")
-    if model.offset is not None and np.any(model.offset):
-        raise CannotMeasure("a PHReg with an offset cannot be measured: no formula here has one; fit without it")
     return model
 
 
@@ -112,6 +110,7 @@ def _phreg_problem(results: Any, names: CoxColumns, columns: Mapping[str, Any] |
         w=np.asarray(results.params, dtype=np.float64),
         ties=model.ties,
         strata=strata,
+        offset=None if model.offset is None else np.asarray(model.offset, dtype=np.float64),
         remarks=(BASELINE,) if strata is None else (BASELINE, STRATUM),
     )
 

@@ -36,6 +36,8 @@ class CoxProblem:
     l2: FloatArray | float = 0.0
     """λ, for all columns or each of them."""
     standardised: bool = False
+    offset: FloatArray | None = None
+    """(n,) known constants added to the margins; None for none."""
     remarks: tuple[str, ...] = (BASELINE,)
     not_covered: ClassVar[tuple[str, ...]] = ()
     intercept: ClassVar[bool] = False
@@ -63,4 +65,5 @@ class CoxProblem:
             "ties": self.ties,
             "l2": self.l2,
             "standardised": self.standardised,
+            "offset": self.offset,
         }

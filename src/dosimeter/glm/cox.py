@@ -140,6 +140,7 @@ def fit_cox(
     ties: Ties = "efron",
     l2: Any = 0.0,
     standardised: bool = False,
+    offset: Any = None,
     start: Any = None,
 ) -> CoxFit:
     """The exact minimiser of a penalised Cox model, or a refusal.
@@ -160,6 +161,8 @@ def fit_cox(
         λ; the penalty is (n/2) Σ λⱼ wⱼ².
     standardised : bool, default False
         Whether the penalty is on wⱼ times the standard deviation of column j (divisor n - 1), as in lifelines.
+    offset : array_like of shape (n,), optional
+        Known constants that are added to the margins. No figure is about them.
     start : array_like of shape (p,), optional
         Weights to start from.
 
@@ -183,7 +186,7 @@ def fit_cox(
     >>> fit_cox([[1.0], [0.0], [2.0]], time=[1, 2, 3], event=[1, 0, 0]).w      # the event has the mean of those at risk
     array([0.])
     """
-    problem = newton_problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised))
+    problem = newton_problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised, offset))
     v = np.zeros(len(problem.T)) if start is None else problem.coordinates(start)
     v, steps = problem.minimise(v)
     return _finish(problem, v, steps)
@@ -200,12 +203,13 @@ def fit_cox_at(
     ties: Ties = "efron",
     l2: Any = 0.0,
     standardised: bool = False,
+    offset: Any = None,
 ) -> CoxFit:
     """The state at given weights, minimiser or not; `decrement` states how far off they are.
 
     Parameters
     ----------
-    X, time, event, strata, sample_weight, ties, l2, standardised
+    X, time, event, strata, sample_weight, ties, l2, standardised, offset
         As in `fit_cox`.
     w : array_like of shape (p,)
         The weights.
@@ -225,7 +229,7 @@ def fit_cox_at(
     >>> round(fit_cox_at([[2.0], [0.0], [1.0]], [1, 2, 3], [1, 0, 0], [0.0]).decrement, 4)      # 1 / √(2/3)
     1.2247
     """
-    problem = newton_problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised))
+    problem = newton_problem(cox_table(X, time, event, strata, sample_weight, ties, l2, standardised, offset))
     return _finish(problem, problem.coordinates(w), 0)
 
 

@@ -42,7 +42,7 @@ class CoxNewton:
 
     def at(self, v: FloatArray) -> tuple[float, LikelihoodState]:
         """The objective and the state of the partial likelihood."""
-        state = state_at(self.table.risk, self.Z @ v)
+        state = state_at(self.table.risk, self.table.offset + self.Z @ v)
         return state.value + 0.5 * float(v @ self.ridge @ v), state
 
     def minimise(self, v: FloatArray) -> tuple[FloatArray, int]:
@@ -95,7 +95,7 @@ class CoxNewton:
 
 def newton_problem(table: CoxTable) -> CoxNewton:
     """Coordinates in which the weighted table at w = 0 is orthonormal."""
-    at_zero = state_at(table.risk, np.zeros(table.risk.n))
+    at_zero = state_at(table.risk, table.offset)
     block = (table.centred, at_zero.theta * at_zero.hazard)
     factor = inverse_factor([block], table.penalty, LocalEngine())
     roots = factor.columns(np.diag(np.sqrt(table.penalty)))

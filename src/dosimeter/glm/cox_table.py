@@ -34,6 +34,8 @@ class CoxTable:
     """(p,) λ of each column."""
     standardised: bool
     """Whether the penalty is on w times the standard deviation of its column, as in lifelines."""
+    offset: FloatArray
+    """(n,) known constants added to the margins; sorted rows."""
 
     @property
     def variance(self) -> FloatArray:
@@ -64,7 +66,7 @@ class CoxTable:
 
 
 def cox_table(
-    X: Any, time: Any, event: Any, strata: Any, sample_weight: Any, ties: Ties, l2: Any, standardised: bool
+    X: Any, time: Any, event: Any, strata: Any, sample_weight: Any, ties: Ties, l2: Any, standardised: bool, offset: Any
 ) -> CoxTable:
     """The checked table; every fault is named."""
     delta = _events(event)
@@ -92,7 +94,7 @@ def cox_table(
             f"column {j} is constant among the rows at risk of each stratum, so its weight is not determined: drop it "
             "(a Cox model has no intercept)"
         )
-    return CoxTable(X, t, delta, codes, risk, centred, penalty, bool(standardised))
+    return CoxTable(X, t, delta, codes, risk, centred, penalty, bool(standardised), _offset(offset, n)[risk.order])
 
 
 def event_differences(risk: RiskSets, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -150,6 +152,13 @@ def _codes(strata: Any, n: int) -> Index:
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise Refusal(f"row {int(np.argmax(np.isnan(values)))} has no stratum: fill it or leave the row out")
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), dtype=np.intp)
+
+
+def _offset(offset: Any, n: int) -> FloatArray:
+    values = np.zeros(n) if offset is None else as_floats(offset, "offset")
+    if values.shape != (n,) or not (np.abs(values) <= HUGE).all():
+        raise Refusal(f"offset must hold one finite number for each of the {n} rows")
+    return values
 
 
 def _penalty(l2: Any, p: int) -> FloatArray:

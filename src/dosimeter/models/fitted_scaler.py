@@ -16,7 +16,8 @@ from scipy import sparse
 
 from dosimeter import glm
 from dosimeter.adapters.features import Design
-from dosimeter.adapters.solved_equations import AnyFit, leakage_of
+from dosimeter.adapters.output_fits import OutputFits
+from dosimeter.adapters.solved_equations import AnyFit, SolvedEquations, leakage_of
 from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
@@ -157,7 +158,8 @@ def _floor_beside(leak: glm.Leakage, design: Design, options: dict[str, Any], sc
 def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: dict[str, Any]) -> glm.Leakage | None:
     """What scalers by any statistics leave at any noise; None if a step after them bends.
 
-    Of a model that is not one fit it is that of one weight for each column that the model uses, and of one intercept.
+    Of a model that is not one fit it is that of a weight for each column that the model uses, and of an intercept, in
+    each of its outputs: the noise on each of them is folded with the same scaler.
     """
     learned = design.learned
     if learned is None or design.row_map is not None:
@@ -167,15 +169,27 @@ def _floor_of_learned(leak: glm.Leakage, fit: AnyFit, design: Design, options: d
     if not isinstance(fit, glm.Fit):
         P[:, leak.jacobian.column_norms()[: P.shape[1]] == 0.0] = 0.0
         by_mean = np.zeros_like(by_mean) if isinstance(fit, glm.CoxFit) else by_mean
-    classes = len(fit.inner) // len(fit.factor.basis) if isinstance(fit, glm.Fit) else 1
+    classes = len(fit.inner) // len(fit.factor.basis) if isinstance(fit, glm.Fit) else _rows_of_weights(fit)
     moves = StatisticMoves.of_moves(learned.features, learned.by_scale, by_mean, P)
     return design.read(floor_of_statistics(leak, classes, moves))
+
+
+def _rows_of_weights(fit: AnyFit) -> int:
+    """The outputs of a model, each with weights and an intercept of its own."""
+    if isinstance(fit, OutputFits):
+        return len(fit.fits)
+    equations = fit.solution.equations if isinstance(fit, SolvedEquations) else None
+    if isinstance(equations, glm.JointOutputs):
+        return len(equations.losses)
+    if isinstance(equations, glm.LinearDiscriminant) and equations.n_classes > 2:
+        return equations.n_classes
+    return 1
 
 
 def _floor_of_words(leak: glm.Leakage, fit: AnyFit, design: WordDesign, units: Any) -> glm.Leakage | None:
     """What scales of a sparse table's own columns, and scalers of numbers beside a text, leave at any noise."""
     factors, weights, numbers = design.factors(units), np.asarray(getattr(fit, "w", np.zeros(1))), None
-    outputs = weights.size // max(1, len(weights))
+    outputs = weights.size // max(1, len(weights)) if isinstance(fit, glm.Fit) else _rows_of_weights(fit)
     if design.learned is not None:
         P = np.zeros((design.X.shape[1], design.m))
         P[design.learned.features] = sparse.csr_array(design.constant_map)[design.learned.features].toarray() * factors

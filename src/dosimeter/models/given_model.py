@@ -164,7 +164,9 @@ def measure_model(
         columns = {**columns, **filled}
     codes = _row_codes(problem.y) if include_target else None
     shared = _tie(frame, columns, design, codes, ids, target, tied, not_tied)
-    has_intercept = fit.intercept or (problem.penalised_intercept and not isinstance(problem.loss, glm.Softmax))
+    # Only one margin goes through a fitted scaler: its constant takes up the means, penalised or not.
+    one_margin = isinstance(fit, glm.Fit) and not isinstance(problem.loss, glm.Softmax)
+    has_intercept = fit.intercept or (problem.penalised_intercept and one_margin)
     if answers:
         if opened.target_map is not None:
             raise CannotMeasure("answers behind a transformed target have no figure here: answer with the model inside")

@@ -8,6 +8,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import dosimeter as dm
@@ -47,3 +49,24 @@ def test_several_outputs_are_bounded_from_above_and_their_cells_are_exact(name, 
     np.testing.assert_allclose(leak.leak.cells_of([4])[0], cells, rtol=1e-6)
     assert "upper bounds" in " ".join(leak.notes)
     assert leak.result(limit=1.0).to_json()
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_output_tells_of_the_scales_that_all_were_fitted_with(name, written_out, monkeypatch):
+    """The floor of the same scaler on the same table as an array: √outputs times that of one."""
+    model, y = MODELS[name]
+    few = X[:, :6]
+    few = sparse.csr_array(few.toarray() + np.arange(126).reshape(21, 6) % 7)
+    pipeline = make_pipeline(StandardScaler(with_mean=False), model)
+    dense = dm.measure(pipeline.fit(few.toarray(), y), few.toarray(), y, noise=dm.Gaussian(0.5))
+    if not written_out:
+        monkeypatch.setattr(word_design, "WRITTEN_OUT", 0)
+    leak = dm.measure(pipeline.fit(few, y), few, y, noise=dm.Gaussian(0.5))
+    np.testing.assert_allclose(leak.left, dense.left, rtol=1e-6)
+    one = dm.measure(
+        make_pipeline(StandardScaler(with_mean=False), Ridge()).fit(few, NUMBERS[:, 0]), few, NUMBERS[:, 0],
+        noise=dm.Gaussian(0.5),
+    )  # fmt: skip
+    outputs = 2 if y is NUMBERS else 3
+    np.testing.assert_allclose(leak.left, np.sqrt(outputs) * one.left, rtol=1e-6)
