@@ -99,6 +99,9 @@ class StreamPart:
                     columns = {name: some[name] for name in self.columns}
                     yield RawBlock(columns, first + i, Location(label, first=first + i))
                 first += len(batch)
+            if first != self.rows:
+                fault = f"it has {first} rows and had {self.rows} when they were counted"
+                raise Location(label).refusal(fault, "do not write to its files meanwhile, and run it again")
         except Refusal:
             raise
         except Exception as error:  # polars and pyarrow raise many kinds of errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -227,6 +227,7 @@ def measure_blocks(
         )
     if person is not None:
         stage("looking for values that never change within a person")
+        model = replace(model, named_ties=(*tied, *not_tied))
         (facts,) = table.engine.sum_over(table.parts, model.tie_terms)
         model = model.with_ties(facts, tied, not_tied)
     stage("fitting the model")
