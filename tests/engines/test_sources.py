@@ -264,3 +264,10 @@ def test_a_table_that_is_written_again_while_it_is_read_is_refused(
     frame = {"file": table, "folder": tmp_path, "LazyFrame": pl.scan_csv(text)}[kind]
     with pytest.raises(Refusal, match=r"run (the command|it) again"):
         dm.measure(frame, target="ill", noise=dm.Gaussian(0.1), engine="blocks").result()
+
+
+def test_a_dataset_with_a_column_twice_is_refused() -> None:
+    column = pa.array([1.0, 2.0])
+    twice = pa.Table.from_arrays([column, column, column], names=["a", "a", "y"])
+    with pytest.raises(Refusal, match="two columns have the same name"):
+        dm.measure(ds.dataset(twice), target="y", noise=dm.Gaussian(0.1))

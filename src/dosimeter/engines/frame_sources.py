@@ -149,7 +149,9 @@ class StreamSource:
             rows = int(frame.select(pl.len()).collect().item())
             identity = f"{label}:{frame.explain()}:{rows}"
         else:
-            names, rows = tuple(frame.schema.names), int(frame.count_rows())
+            names = tuple(frame.schema.names)
+            Location(label).check_names(names)  # Arrow counts no rows if two columns have one name
+            rows = int(frame.count_rows())
             identity = f"{label}:{getattr(frame, 'files', '')}:{rows}"
         return cls(frame, label, names, rows, 8 * len(names), identity)
 
