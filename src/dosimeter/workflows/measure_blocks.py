@@ -168,7 +168,7 @@ def _noise_key(noise: Any) -> str:
     """Differs if the noise does: two covariances of one trace are written alike."""
     try:
         return f"{noise} {fingerprint(noise)}"
-    except TypeError:  # a noise of the caller's own, which cannot be told from another: its work is not found again
+    except TypeError:  # a noise of the caller's own without a fingerprint: a checkpoint with it is never resumed
         return uuid.uuid4().hex
 
 
