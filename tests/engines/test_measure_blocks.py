@@ -168,3 +168,42 @@ def test_an_unknown_group_is_refused(table: Path) -> None:
     leak = dm.measure(table, target="ill", engine="blocks", exclude=but("ill"), noise=dm.Gaussian(0.1))
     with pytest.raises(Refusal, match="did you mean city"):
         leak.result(groups="citty")
+
+
+def test_a_column_that_does_not_vary_may_be_named_as_tied(tmp_path: Path) -> None:
+    rows = {**people(300), "unit": np.full(300, 7.0)}
+    table = written(tmp_path / "t.parquet", rows, rows=50)
+    for role in ("tied", "not_tied"):
+        both(table, target="cost", exclude=but("cost", "adjacent"), person="adjacent", **{role: ("unit",)})
+
+
+def test_a_group_of_zeros_has_one_name_whatever_their_sign(tmp_path: Path) -> None:
+    rows = people(300)
+    rows["visits"] = np.where(np.arange(300) % 3 == 0, -0.0, (np.arange(300) % 3 - 1.0))
+    table = written(tmp_path / "t.parquet", rows, rows=50)
+    both(table, target="cost", exclude=but("cost"), groups=("visits",))
+    for engine in ("memory", "blocks"):
+        leak = dm.measure(table, target="cost", exclude=but("cost"), noise=dm.Gaussian(0.05), engine=engine)
+        names = {group.group for group in leak.result(groups=("visits",)).groups if group.column == "visits"}
+        assert names == {"= 0", "= 1"}
+
+
+def test_noise_with_a_covariance(tmp_path: Path) -> None:
+    rows = {name: column for name, column in people(300).items() if name in ("score", "age", "cost")}
+    table = written(tmp_path / "t.parquet", rows, rows=50)
+    both(table, target="cost", noise=dm.CorrelatedGaussian(np.diag([0.1, 0.2, 0.3])))
+
+
+def test_a_checkpoint_is_not_that_of_another_covariance_of_the_same_trace(tmp_path: Path) -> None:
+    rows = {name: column for name, column in people(300).items() if name in ("score", "age", "cost")}
+    table = written(tmp_path / "t.parquet", rows, rows=50)
+
+    def run(*variances: float) -> float:
+        noise = dm.CorrelatedGaussian(np.diag(variances))
+        leak = dm.measure(table, target="cost", noise=noise, engine="blocks", checkpoint=tmp_path / "work")
+        return float(leak.result().dose.highest)
+
+    highest = run(0.1, 0.2, 0.3)
+    assert run(0.1, 0.2, 0.3) == highest
+    with pytest.raises(Refusal, match="other options"):
+        run(0.3, 0.2, 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,37 @@ def test_a_digest_of_the_values_does_not_depend_on_the_blocks(tmp_path: Path) ->
     other[:2] = ["UlmG", "raz"]
     assert digest(100, city=joined) != digest(100, city=other)
     assert digest(100, score=np.roll(columns["score"], 1)) != digest(100)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "LazyFrame"])
+def test_a_table_that_is_written_again_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The second pass would read other rows than the first, and the figures would be of neither table."""
+    table = tmp_path / "t.parquet"
+    rows = columns(400)
+    written(table, rows, rows=100)
+    text = tmp_path / "t.csv"
+    pl.DataFrame(rows).write_csv(text)
+    summarise = block_table._summarise
+
+    def written_meanwhile(*arguments: Any) -> Any:
+        result = summarise(*arguments)
+        if kind == "LazyFrame":  # of its files only the number of rows is known
+            pl.DataFrame(columns(401)).write_csv(text)
+        else:
+            written(table, {**rows, "score": rows["score"][::-1].copy()}, rows=100)
+            os.utime(table, ns=(0, 0))  # also on a disk that keeps coarse times
+        return result
+
+    monkeypatch.setattr(block_table, "_summarise", written_meanwhile)
+    frame = {"file": table, "folder": tmp_path, "LazyFrame": pl.scan_csv(text)}[kind]
+    with pytest.raises(Refusal, match=r"run (the command|it) again"):
+        dm.measure(frame, target="ill", noise=dm.Gaussian(0.1), engine="blocks").result()
+
+
+def test_a_dataset_with_a_column_twice_is_refused() -> None:
+    column = pa.array([1.0, 2.0])
+    twice = pa.Table.from_arrays([column, column, column], names=["a", "a", "y"])
+    with pytest.raises(Refusal, match="two columns have the same name"):
+        dm.measure(ds.dataset(twice), target="y", noise=dm.Gaussian(0.1))

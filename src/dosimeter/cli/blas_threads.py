@@ -13,7 +13,7 @@ SMALL = 16 << 20
 """Bytes of all files that a command names. The widest dense table in so few bytes takes seconds on one thread."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
 STATED = (*ONE_THREAD, "OMP_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS")
-"""Whoever sets one of these has chosen."""
+"""If one of these is set, the threads were chosen already."""
 
 
 def blas_variables(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

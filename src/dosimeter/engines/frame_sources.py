@@ -99,6 +99,9 @@ class StreamPart:
                     columns = {name: some[name] for name in self.columns}
                     yield RawBlock(columns, first + i, Location(label, first=first + i))
                 first += len(batch)
+            if first != self.rows:
+                fault = f"it has {first} rows and had {self.rows} when they were counted"
+                raise Location(label).refusal(fault, "do not write to its files meanwhile, and run it again")
         except Refusal:
             raise
         except Exception as error:  # polars and pyarrow raise many kinds of errors
@@ -146,7 +149,9 @@ class StreamSource:
             rows = int(frame.select(pl.len()).collect().item())
             identity = f"{label}:{frame.explain()}:{rows}"
         else:
-            names, rows = tuple(frame.schema.names), int(frame.count_rows())
+            names = tuple(frame.schema.names)
+            Location(label).check_names(names)  # Arrow counts no rows if two columns have one name
+            rows = int(frame.count_rows())
             identity = f"{label}:{getattr(frame, 'files', '')}:{rows}"
         return cls(frame, label, names, rows, 8 * len(names), identity)
 

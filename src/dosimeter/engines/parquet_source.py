@@ -6,6 +6,7 @@ A row group is not read whole, so its size does not matter, unless a single colu
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ class ParquetPart:
     """Number of the part's first row in the whole table."""
     columns: tuple[str, ...]
     block_rows: int
+    stamp: tuple[str, int, int] = ("", 0, 0)
+    """Of the file when its footer was read, as `stamp_of` gives it."""
 
     @property
     def rows(self) -> int:
@@ -73,10 +76,17 @@ class ParquetPart:
         if seen < self.end:
             raise self.place.refusal(f"it has {seen} rows and the footer says {self.end}", DAMAGED)
 
+    def _refuse_changed(self) -> None:
+        """Refuse a file that was written again meanwhile: passes would read parts of two tables."""
+        now = stamp_of(Path(self.path))
+        if self.stamp[0] == now[0] and self.stamp != now:  # another computer may have a copy with another time
+            raise self.place.refusal("the file was written again while it was read", "run the command again")
+
     def _batches(self) -> Iterator[Any]:
         parquet = pyarrow_parquet(self.place)
         try:
             with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=BUFFER) as file:
+                self._refuse_changed()
                 yield from file.iter_batches(
                     self.block_rows, row_groups=[self.group], columns=list(self.columns), use_threads=False
                 )
@@ -94,6 +104,12 @@ def damaged(error: Exception, place: Location) -> Refusal:
     return place.refusal(f"cannot be read as Parquet ({safe_text(error, 100)})", DAMAGED)
 
 
+def stamp_of(path: Path) -> tuple[str, int, int]:
+    """This computer, and the file's size and time."""
+    stat = path.stat()
+    return platform.node(), stat.st_size, stat.st_mtime_ns
+
+
 @dataclass(frozen=True)
 class ParquetFileFacts:
     """What the footer of a file says."""
@@ -101,6 +117,7 @@ class ParquetFileFacts:
     path: str
     groups: tuple[int, ...]
     """Rows of each row group."""
+    stamp: tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -126,17 +143,17 @@ class ParquetSource:
             place = Location(str(each), first=1)
             parquet = pyarrow_parquet(place)
             try:
+                stamp = stamp_of(each)
                 with parquet.ParquetFile(each, pre_buffer=False, buffer_size=BUFFER) as file:
                     footer, own = file.metadata, file.schema_arrow
                     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-                    files.append(ParquetFileFacts(str(each), tuple(g.num_rows for g in groups)))
+                    files.append(ParquetFileFacts(str(each), tuple(g.num_rows for g in groups), stamp))
                     enough = memory // 4
                     widest = max(widest, *(largest_page_bytes(file, g, enough) for g in range(len(groups))), 0)
             except Exception as error:
                 raise damaged(error, place) from None
             place.check_names(own.names)
-            stat = each.stat()
-            identity.append(f"{each.resolve()}:{stat.st_size}:{stat.st_mtime_ns}")
+            identity.append(f"{each.resolve()}:{stamp[1]}:{stamp[2]}")
             if schema is None:
                 schema = own
                 row_bytes = sum(FIXED_WIDTHS.get(str(field.type), 8) for field in own)
@@ -167,7 +184,8 @@ class ParquetSource:
             start = 0
             for g, rows in enumerate(file.groups):
                 if rows:
-                    parts.append(ParquetPart(file.path, g, start, 0, rows, first, tuple(columns), block_rows))
+                    wanted = tuple(columns)
+                    parts.append(ParquetPart(file.path, g, start, 0, rows, first, wanted, block_rows, file.stamp))
                 start, first = start + rows, first + rows
         return parts
 

@@ -69,6 +69,8 @@ class BlockModel:
     assumptions: tuple[str, ...] = ()
     person: str | None = None
     tied: Tied = NOTHING_TIED
+    named_ties: tuple[str, ...] = ()
+    """Columns that the caller named as tied or not tied; one that does not vary is in no column of the design."""
 
     # --- a block as numbers ---
 
@@ -190,7 +192,7 @@ class BlockModel:
     @property
     def tie_columns(self) -> tuple[str, ...]:
         """Source columns that may be tied."""
-        return tuple(name for name, block in self.design.blocks.items() if block)
+        return tuple(name for name, block in self.design.blocks.items() if block or name in self.named_ties)
 
     def tie_terms(self, table: Table) -> tuple[TieFacts]:
         """Where values change within a person; the block holds all rows of its people."""

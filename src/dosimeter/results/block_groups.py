@@ -174,7 +174,7 @@ def _groups_of(name: str, counts: Counts, collected: Collected, few: FewValues) 
     if few.values is not None:
         text = few.values.dtype.kind == "O"
         levels = few.values[:MOST_LEVELS]
-        return [Group(name, f"= {v}" if text else f"= {float(v):g}", "", v) for v in levels]
+        return [Group(name, f"= {v}" if text else f"= {float(v) + 0.0:g}", "", v) for v in levels]
     if not counts.total:
         return []
     low, high = (quantile(counts, collected, share) for share in TENTHS)

@@ -90,7 +90,7 @@ def _members(table: Table, name: str, first: Any) -> list[tuple[str, Tenth, Any]
     text = values.dtype.kind == "O"
     levels = np.array(sorted(set(there)), dtype=object) if text else distinct(there, FEW)
     if levels is not None:
-        return [(f"= {level}" if text else f"= {float(level):g}", "", values == level) for level in levels[:50]]
+        return [(f"= {level}" if text else f"= {float(level) + 0.0:g}", "", values == level) for level in levels[:50]]
     numbers = there.astype(np.float64, copy=False)
     low, high = quantile(numbers, 0.1), quantile(numbers, 0.9)
     return [(f"<= {low:.4g}", "lowest tenth", values <= low), (f">= {high:.4g}", "highest tenth", values >= high)]

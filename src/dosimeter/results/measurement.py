@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
+from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
 from dosimeter.results.linear_parts import (
@@ -381,5 +382,10 @@ def _noise_needed(leak: TableLeakage, limit: float | None) -> list[NoiseNeeded]:
 def _frontier(leak: TableLeakage) -> Frontier | None:
     from dosimeter.models.accuracy_frontier import frontier
 
-    curves = frontier(leak, type(leak.noise), here=leak.noise.scale) if leak.leak.has_noise else frontier(leak)
+    if not leak.leak.has_noise:
+        curves = frontier(leak)
+    elif isinstance(leak.noise, Density):
+        curves = frontier(leak, type(leak.noise), here=leak.noise.scale)
+    else:  # a covariance has no single scale to draw the curve over
+        return None
     return None if curves is None else Frontier.of(curves)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dosimeter.core.location import advice
 from dosimeter.core.noise import no_noise
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
+from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.reading_store import every_reading
 from dosimeter.files.reading_export import write_reading_blocks
 from dosimeter.glm.block_fit import BlockFit, fit_blocks
@@ -162,6 +164,14 @@ def _levels_in_refusals(table: BlockTable, target: str) -> Iterator[None]:
         raise type(refusal)(f"{safe_text(place.label, 120)}: {refusal} ({shown})") from None
 
 
+def _noise_key(noise: Any) -> str:
+    """Differs if the noise does: two covariances of one trace are written alike."""
+    try:
+        return f"{noise} {fingerprint(noise)}"
+    except TypeError:  # a noise of the caller's own without a fingerprint: a checkpoint with it is never resumed
+        return uuid.uuid4().hex
+
+
 def measure_blocks(
     source: TableSource,
     target: str,
@@ -206,7 +216,7 @@ def measure_blocks(
         bounds={name: (b.lower, b.upper) for name, b in bounds.items() if isinstance(b, Range)},
         levels={name: b for name, b in bounds.items() if isinstance(b, tuple) and name != target},
         task=repr((target, person, categorical, exclude, tied, not_tied, missing, bounds, declared.own_units,
-                   str(noise), loss, l2, unit, include_target, scaler)) + task,
+                   _noise_key(noise), loss, l2, unit, include_target, scaler)) + task,
     )  # fmt: skip
     stage("preparing the columns")
     with _levels_in_refusals(table, target):
@@ -227,6 +237,7 @@ def measure_blocks(
         )
     if person is not None:
         stage("looking for values that never change within a person")
+        model = replace(model, named_ties=(*tied, *not_tied))
         (facts,) = table.engine.sum_over(table.parts, model.tie_terms)
         model = model.with_ties(facts, tied, not_tied)
     stage("fitting the model")
