@@ -134,7 +134,7 @@ class SiteDesk:
             raise Declined("a message to another site")
         if question.study != self.schema.digest:
             raise Declined("the coordinator has another schema file than this site")
-        self._memory.admit(question)
+        self._memory.admit(question, counts=question.operation != FINISH.name)
 
     @property
     def _memory(self) -> SiteMemory:
