@@ -45,11 +45,11 @@ class CoordinatorStudy:
         return token
 
     def finish(self, released: bool) -> None:
-        """Tell the sites that hear it that the study has ended. A run after one that told all of them has less time."""
-        seconds = AGAIN if self.journal.facts.get("told") else GOODBYE
+        """Tell the sites that hear it that the study has ended. A run after one that reached all of them has less time."""
+        seconds = AGAIN if self.journal.facts.get("all_know") else GOODBYE
         answers, _ = self.assembly.ask_present(FINISH.name, {"released": released}, deadline=seconds)
         if released and len(answers) == len(self.assembly.sites):
-            self.journal.keep(told=True)
+            self.journal.keep(all_know=True)
 
 
 @dataclass(frozen=True, eq=False)
