@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -74,6 +75,15 @@ def test_a_ledger_without_a_limit_for_the_study_says_so(tmp_path: Path, monkeypa
     hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"), budget="eps=8@1e-6")
     line = "the ledger has no limit for doses of this kind: `dosimeter ledger budget --ledger LEDGER fil=2` sets one"
     assert line in started(hospitals, monkeypatch)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions as on POSIX")
+def test_a_key_that_others_can_read_is_said(hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("chmod" in line for line in started(hospitals, monkeypatch))
+    (hospitals.places[1] / "site.key").chmod(0o644)
+    assert started(hospitals, monkeypatch)[0] == (
+        "other users of this computer can read or write site.key: chmod 600 site.key"
+    )
 
 
 FAULTS = {

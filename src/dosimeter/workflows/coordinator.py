@@ -10,7 +10,7 @@ from typing import Any
 
 from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.release import Recipe
-from dosimeter.engines.identity import check_identity
+from dosimeter.engines.identity import check_identity, say_if_readable
 from dosimeter.engines.protocol.assembly import Assembly
 from dosimeter.engines.transports import transport_named
 from dosimeter.files.atomic import check_output, write_bytes
@@ -70,6 +70,7 @@ def run_coordinator(
     schema = read_schema(settings.schema)
     check_output(settings.out, inputs=[config, settings.schema])
     check_identity(settings.place)
+    say_if_readable(settings.place, say or _silent)
     transport = transport_named(settings.transport)
     roster = {site.certificate: site.number for site in schema.sites}
     if schema.kind == CLIENTS:
