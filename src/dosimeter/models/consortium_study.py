@@ -45,7 +45,7 @@ class CoordinatorStudy:
         return token
 
     def finish(self, released: bool) -> None:
-        """Tell the sites that hear it that the study has ended. A run after one that reached all of them has less time."""
+        """Tell the sites that hear it that the study has ended. After a run that reached all of them it is short."""
         seconds = AGAIN if self.journal.facts.get("all_know") else GOODBYE
         answers, _ = self.assembly.ask_present(FINISH.name, {"released": released}, deadline=seconds)
         if released and len(answers) == len(self.assembly.sites):
