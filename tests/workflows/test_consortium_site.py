@@ -70,6 +70,17 @@ def test_a_table_that_matches_is_counted_before_the_site_connects(
     assert last == "site 2, south: connecting to 127.0.0.1"
 
 
+def test_ids_that_differ_in_blanks_only_are_counted_and_not_shown(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A patient who is written in two ways has two doses, each too low."""
+    edit(hospitals, r"^p82,", "P82 ,")
+    said = started(hospitals, monkeypatch)
+    remark = "2 ids of persons differ from another one in capitals or blanks only"
+    assert said[1] == f"{remark}: if they are the same person, write them alike"
+    assert "82" not in said[1]
+
+
 def test_a_ledger_without_a_limit_for_the_study_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would answer yes to everything, since what it limits is another kind of dose."""
     hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"), budget="eps=8@1e-6")

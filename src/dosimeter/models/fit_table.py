@@ -38,7 +38,7 @@ from dosimeter.models.table_target import clip_target, loss_names, prepare_targe
 from dosimeter.tables.column_encoding import CategoryColumn, NumberColumn
 from dosimeter.tables.column_values import spread
 from dosimeter.tables.constant_values import Tied, tie
-from dosimeter.tables.data_checks import class_remarks, id_remarks, target_remarks, varies
+from dosimeter.tables.data_checks import class_remarks, id_remarks, person_remarks, target_remarks, varies
 from dosimeter.tables.declared_bounds import (
     TAKEN,
     Bounds,
@@ -310,6 +310,7 @@ def prepare(
         *(() if declared is None else outside_remarks(columns, rest)),
         *gap_remarks(rest.gaps),
         *id_remarks(rest.drop(aside)),
+        *person_remarks(ids),
         *shared.remarks,
     )
     scaler = "held" if many else scaler

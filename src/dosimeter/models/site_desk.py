@@ -39,6 +39,7 @@ from dosimeter.tables.consortium_schema import (
     TRAINING,
     ConsortiumSchema,
 )
+from dosimeter.tables.data_checks import person_remarks
 
 STUDIES: dict[str, Callable[[ConsortiumSchema, SiteBooking], Any]] = {
     MODEL: SiteModel,
@@ -119,6 +120,8 @@ class SiteDesk:
         if table.clipped:
             text += f"; {table.clipped} cells beyond the agreed bounds count as the bound"
         self.say(text)
+        for remark in person_remarks(table.ids):
+            self.say(remark)
 
     def _table_or_reason(self) -> SiteTable | None:
         """The table; None if it does not match, after the reason was said here."""

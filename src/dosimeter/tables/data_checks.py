@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,23 @@ def class_remarks(column: NDArray[Any], ids: Sequence[Any] | None, target: str) 
                 "if they are the same class, write them alike"
             )
     return tuple(remarks)
+
+
+def ids_alike(ids: Iterable[Any]) -> int:
+    """How many persons have an id that is another's except in capitals or blanks.
+
+    >>> ids_alike(["P1", "P1", "p1 ", "P2"]), ids_alike([1, 2])
+    (2, 0)
+    """
+    written = Counter(" ".join(each.casefold().split()) for each in set(ids) if isinstance(each, str))
+    return sum(count for count in written.values() if count > 1)
+
+
+def person_remarks(ids: Sequence[Any] | None) -> tuple[str, ...]:
+    """A patient who is written in two ways is two persons, and each of them has a dose of its own."""
+    count = 0 if ids is None else ids_alike(ids)
+    differ = f"{count} ids of persons differ from another one in capitals or blanks only"
+    return (f"{differ}: if they are the same person, write them alike",) if count else ()
 
 
 def looks_like_id(name: str) -> bool:
