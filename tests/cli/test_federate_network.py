@@ -182,6 +182,15 @@ def test_a_site_needs_a_ledger_a_known_name_and_a_coordinator(
     assert "missing = skip: use refuse or drop" in refused(capsys, "site", "--config", str(config))
 
 
+def test_the_config_of_the_other_party_is_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(tmp_path)
+    files = {"site": folder / "coordinator" / "consortium.toml", "coordinator": folder / "site-1-north" / "site.toml"}
+    line = refused(capsys, "site", "--config", str(files["site"]))
+    assert line.endswith("consortium.toml: it is the config of a coordinator: give site.toml")
+    line = refused(capsys, "coordinator", "--config", str(files["coordinator"]))
+    assert line.endswith("site.toml: it is the config of a site: give consortium.toml")
+
+
 def test_files_that_an_editor_began_with_a_byte_order_mark_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -252,6 +252,8 @@ def test_a_site_answers_a_limited_number_of_questions_over_restarts(tmp_path: Pa
     consortium.desks[2].most_questions = 3
     with pytest.raises(SiteFault, match="site 2 refused"):
         consortium.fit()
+    consortium.assembly.ask("finish", {"released": False})  # it had waited for a day: the end was one question too many
+    assert [desk.finished for desk in consortium.desks.values()] == [False] * 3
 
 
 def test_a_ticket_of_another_site_is_no_answer(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -69,11 +70,30 @@ def test_a_table_that_matches_is_counted_before_the_site_connects(
     assert last == "site 2, south: connecting to 127.0.0.1"
 
 
+def test_ids_that_differ_in_capitals_only_are_counted_and_not_shown(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A patient who is written in two ways has two doses, each too low."""
+    edit(hospitals, r"^p82,", "P82,")
+    said = started(hospitals, monkeypatch)
+    assert said[1].startswith("1 id of a person differs from another only in capitals, blanks, leading zeros")
+    assert "82" not in said[1]
+
+
 def test_a_ledger_without_a_limit_for_the_study_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would answer yes to everything, since what it limits is another kind of dose."""
     hospitals = Hospitals(tmp_path, schema_for("logistic"), patients("logistic"), budget="eps=8@1e-6")
     line = "the ledger has no limit for doses of this kind: `dosimeter ledger budget --ledger LEDGER fil=2` sets one"
     assert line in started(hospitals, monkeypatch)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions as on POSIX")
+def test_a_key_that_others_can_read_is_said(hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("chmod" in line for line in started(hospitals, monkeypatch))
+    (hospitals.places[1] / "site.key").chmod(0o644)
+    assert started(hospitals, monkeypatch)[0] == (
+        "other users of this computer can read or write site.key: chmod 600 site.key"
+    )
 
 
 FAULTS = {

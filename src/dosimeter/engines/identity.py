@@ -5,6 +5,9 @@ The other side refuses a bad certificate too, but it cannot say why: a connectio
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,6 +57,13 @@ def check_identity(place: Identity, expected: str = "", whose: str = "") -> None
         raise Refusal(f"{name} is not signed by {ca}: take both from one folder of {_INIT}") from None
     for each, path in ((certificate, place.certificate), (authority, place.authority)):
         _check_dates(each, safe_text(path.name))
+
+
+def say_if_readable(place: Identity, say: Callable[[str], None]) -> None:
+    """Say if other users of this computer can read the private key: a copy over a network often makes it so."""
+    if os.name == "posix" and place.key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        name = safe_text(place.key.name)
+        say(f"other users of this computer can read or write {name}: chmod 600 {name}")
 
 
 def _check_dates(certificate: Any, name: str) -> None:

@@ -100,6 +100,7 @@ class SiteConfig:
 def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
     """The config of a coordinator; refused in one line if a key is missing, unknown or of another kind."""
     values = _Values.read(path)
+    values.refuse_other_party("site", "listen", "it is the config of a site", "give consortium.toml")
     values.known(
         "schema", "listen", "port", "authority", "certificate", "key", "state", "out", "deadline", "transport",
         "ledger", "keys",
@@ -126,6 +127,7 @@ def read_coordinator_config(path: str | os.PathLike[str]) -> CoordinatorConfig:
 def read_site_config(path: str | os.PathLike[str]) -> SiteConfig:
     """The config of a site; refused in one line if a key is missing, unknown or of another kind."""
     values = _Values.read(path)
+    values.refuse_other_party("listen", "site", "it is the config of a coordinator", "give site.toml")
     values.known(
         "schema", "site", "table", "ledger", "keys", "host", "port", "coordinator", "authority", "certificate", "key",
         "state", "missing", "delimiter", "decimal", "patience", "most-questions", "largest-share", "transport",
@@ -172,6 +174,11 @@ class _Values:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise source.refusal(f"not valid TOML ({safe_text(error, 120)})", "correct it") from None
         return cls(table, file.absolute().parent, source)
+
+    def refuse_other_party(self, theirs: str, own: str, problem: str, remedy: str) -> None:
+        """Refuse a file with the other party's key and without the own one."""
+        if theirs in self.table and own not in self.table:
+            raise self.source.refusal(problem, remedy)
 
     def known(self, *keys: str) -> None:
         """Refuse keys that are not in the list."""

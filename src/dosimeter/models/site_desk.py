@@ -39,6 +39,7 @@ from dosimeter.tables.consortium_schema import (
     TRAINING,
     ConsortiumSchema,
 )
+from dosimeter.tables.person_ids import id_remarks_of_people
 
 STUDIES: dict[str, Callable[[ConsortiumSchema, SiteBooking], Any]] = {
     MODEL: SiteModel,
@@ -119,6 +120,8 @@ class SiteDesk:
         if table.clipped:
             text += f"; {table.clipped} cells beyond the agreed bounds count as the bound"
         self.say(text)
+        for remark in id_remarks_of_people(table.ids or ()):
+            self.say(remark)
 
     def _table_or_reason(self) -> SiteTable | None:
         """The table; None if it does not match, after the reason was said here."""
@@ -134,7 +137,7 @@ class SiteDesk:
             raise Declined("a message to another site")
         if question.study != self.schema.digest:
             raise Declined("the coordinator has another schema file than this site")
-        self._memory.admit(question)
+        self._memory.admit(question, counts=question.operation != FINISH.name)
 
     @property
     def _memory(self) -> SiteMemory:

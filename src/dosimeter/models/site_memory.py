@@ -36,16 +36,19 @@ class SiteMemory:
     study: bytes
     most_questions: int
 
-    def admit(self, question: Message) -> None:
-        """Count a question, unless it is the last one again; refuse an older round and one question too many."""
+    def admit(self, question: Message, *, counts: bool = True) -> None:
+        """Count a question, unless it is the last one again; refuse an older round and one question too many.
+
+        counts: False for one whose answer tells nothing.
+        """
         facts, digest = self._facts(), sha256(question.pack()).hexdigest()
-        if facts["exposed"] >= MOST_EXPOSED:
+        if counts and facts["exposed"] >= MOST_EXPOSED:
             raise Declined(f"{MOST_EXPOSED} questions of this study rested on few patients: this site answers no more")
         if question.round < facts["round"]:
             raise Declined("an older round: the coordinator's state was lost, or an older copy of it is used")
         if digest == facts["question"]:
             return
-        count = facts["count"] + 1
+        count = facts["count"] + counts
         if count > self.most_questions:
             raise Declined(f"more than {self.most_questions} questions in one study (most-questions)")
         self._keep({**facts, "count": count, "round": question.round, "question": digest})

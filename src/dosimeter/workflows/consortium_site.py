@@ -10,7 +10,7 @@ from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.location import Location
 from dosimeter.core.notion import DIFFERENTIAL_PRIVACY, FISHER
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.engines.identity import check_identity
+from dosimeter.engines.identity import check_identity, say_if_readable
 from dosimeter.engines.protocol.operations import largest_question
 from dosimeter.engines.transports import transport_named
 from dosimeter.files.consortium_config import SiteConfig, read_site_config
@@ -65,6 +65,7 @@ def run_site(config: str | os.PathLike[str], *, say: Say | None = None) -> SiteR
     site = _site(schema, settings)
     tell = say or _silent
     check_identity(settings.place, site.certificate, f"site {site.number}, {safe_text(site.name)}")
+    say_if_readable(settings.place, tell)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with closed_pipes_are_errors():
         if schema.kind == CLIENTS:

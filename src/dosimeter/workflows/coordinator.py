@@ -10,14 +10,14 @@ from typing import Any
 
 from dosimeter.core.closed_pipes import closed_pipes_are_errors
 from dosimeter.core.release import Recipe
-from dosimeter.engines.identity import check_identity
+from dosimeter.engines.identity import check_identity, say_if_readable
 from dosimeter.engines.protocol.assembly import Assembly
 from dosimeter.engines.transports import transport_named
 from dosimeter.files.atomic import check_output, write_bytes
 from dosimeter.files.consortium_config import CoordinatorConfig, read_coordinator_config
 from dosimeter.files.consortium_journal import RELEASED, Journal, open_journal
 from dosimeter.models.consortium_kinds import coordinate
-from dosimeter.models.consortium_study import GOODBYE, CoordinatorStudy, StudyOutcome
+from dosimeter.models.consortium_study import CoordinatorStudy, StudyOutcome
 from dosimeter.models.model_study import released_score
 from dosimeter.results.consortium import ConsortiumRelease
 from dosimeter.results.federated import FederatedRelease
@@ -70,6 +70,7 @@ def run_coordinator(
     schema = read_schema(settings.schema)
     check_output(settings.out, inputs=[config, settings.schema])
     check_identity(settings.place)
+    say_if_readable(settings.place, say or _silent)
     transport = transport_named(settings.transport)
     roster = {site.certificate: site.number for site in schema.sites}
     if schema.kind == CLIENTS:
@@ -111,8 +112,7 @@ def _run(
             if released:
                 say(f"released: {settings.out.name}")
             after = released_score(study) if released and before != RELEASED else None
-            # A run after the release only writes the file again; its sites have probably ended.
-            study.finish(bool(released), GOODBYE if before != RELEASED else 1.0)
+            study.finish(bool(released))
     journal.show(study=schema.study, kind=schema.kind, stage="released" if released else "nothing was released")
     result = ConsortiumRelease.of(schema, outcome, after)
     if released:

@@ -109,8 +109,8 @@ def _(result: SiteRecord) -> str:
     if result.released and result.kind == CLIENTS:
         return f"{result.name} was released. The coordinator books each client."
     if result.released:
-        told = f"The coordinator says that {result.name} was released, and nothing was booked here"
-        return f"{told}: this ledger holds no dose of it. Ask the coordinator what was released."
+        claim = f"The coordinator says that {result.name} was released, and nothing was booked here"
+        return f"{claim}: this ledger holds no dose of it. Ask the coordinator what was released."
     return "The study has ended and nothing was booked here."
 
 
