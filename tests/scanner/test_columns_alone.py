@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import pickle
@@ -15,7 +16,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import QuantileTransformer, SplineTransformer
 
-from dosimeter.scanner import scan
+from dosimeter.scanner import scan, unpack
+from dosimeter.scanner.search import locate
 from dosimeter.scanner.search.arrangement import rows_in_one_order
 from dosimeter.tables.table import Table
 from tests.scanner.people import X, Y, dump_model, table
@@ -150,3 +152,46 @@ def test_rows_in_digits_of_base64_are_found_wherever_they_stand(how: str, tmp_pa
 def test_bytes_of_a_table_format_inside_a_pickle_are_listed(magic: bytes, tmp_path: Path) -> None:
     (tmp_path / "m.pkl").write_bytes(pickle.dumps({"a": magic + bytes(range(256)) * 8}))
     assert any("is searched as it is" in why for _, why in scan(tmp_path / "m.pkl", table()).unread)
+
+
+@pytest.mark.parametrize("kind", ["<i8", "|i1", "<f8"])
+def test_a_column_of_ages_is_found_in_a_large_file(kind: str, tmp_path: Path) -> None:
+    other = np.random.default_rng(8).bytes(6_000_000)
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"other": other, "kept": PEOPLE["age"].astype(kind)}))
+    assert scan(tmp_path / "m.pkl", TABLE).values_inside
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"other": other}))
+    assert not scan(tmp_path / "m.pkl", TABLE).values_inside
+
+
+def test_places_beyond_the_limit_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(locate, "_MOST_CANDIDATES", 1000)
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"a": np.repeat(PEOPLE["creatinine"][:1], 20_000).tobytes()}))
+    assert any("everywhere" in why for _, why in scan(tmp_path / "m.pkl", TABLE).unread)
+
+
+def test_a_list_that_holds_itself_many_times_costs_little(tmp_path: Path) -> None:
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04]\x94(" + b"h\x00" * 190_000 + b"e.")
+    assert not scan(tmp_path / "m.pkl", TABLE).values_inside
+
+
+def test_files_in_the_texts_of_a_small_file_share_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bombs = {f"n{k}": base64.b64encode(gzip.compress(bytes(2**24) + bytes([k]), mtime=0)).decode() for k in range(12)}
+    (tmp_path / "m.json").write_text(json.dumps(bombs))
+    unpacked = []
+
+    def decompressed(create, again, content, most, source):
+        unpacked.append(most)
+        return unpack_decompressed(create, again, content, most, source)
+
+    unpack_decompressed = unpack._decompressed
+    monkeypatch.setattr(unpack, "_decompressed", decompressed)
+    scan(tmp_path / "m.json", TABLE)
+    assert max(unpacked) <= 2**26
+
+
+def test_words_of_a_vocabulary_are_no_digits(tmp_path: Path) -> None:
+    words = "\n".join(f"word{k % 7}x" for k in range(3000))
+    (tmp_path / "m.vocab").write_text(words)
+    assert scan(tmp_path / "m.vocab").unread == ()
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"note": words.replace("\n", " ")}))
+    assert scan(tmp_path / "m.pkl").unread == ()

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import KNNImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -128,3 +130,21 @@ def test_a_clean_file_and_a_pickle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "m.pkl").write_bytes(pickle.dumps(SVC().fit(X, Y)))
     with pytest.raises(Refusal, match="cannot be redacted"):
         dm.scan(tmp_path / "m.pkl", redact=tmp_path / "clean.pkl")
+
+
+BEFORE_A_PROCESS = {
+    "nothing": (),
+    "a scaler": (StandardScaler(),),
+    "a scaler of some columns": (ColumnTransformer([("s", StandardScaler(), [0, 1])], remainder="passthrough"),),
+}
+
+
+@pytest.mark.parametrize("before", BEFORE_A_PROCESS)
+def test_a_gaussian_process_that_answers_as_if_unfitted_without_its_rows_is_refused(
+    before: str, tmp_path: Path
+) -> None:
+    model = make_pipeline(*BEFORE_A_PROCESS[before], GaussianProcessRegressor())
+    path = dump_model(model.fit(X[:60, :3] + 1000, X[:60, 4]), tmp_path)
+    with pytest.raises(Refusal, match="predicts with"):
+        dm.scan(path, redact=tmp_path / "clean.skops")
+    assert not (tmp_path / "clean.skops").exists()

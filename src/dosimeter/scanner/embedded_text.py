@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -108,14 +109,25 @@ def _array_of_sheet(text: str) -> NDArray[np.float64] | None:
     written_lines = [line.strip() for line in text.splitlines() if line.strip()]
     if max(map(len, written_lines), default=0) > _LONGEST_LINE:
         return None
-    lines = [[cell.strip(_AROUND) for cell in _SEPARATOR.split(line)] for line in written_lines]
-    width = Counter(map(len, lines)).most_common(1)[0][0] if lines else 0
+    widths = Counter(len(_SEPARATOR.split(line)) for line in written_lines)
+    width = widths.most_common(1)[0][0] if widths else 0
     if width < 2:
         return None
-    equal_lines = [line for line in lines if len(line) == width]
-    body = equal_lines[1:] if len(equal_lines) > 2 and not any(map(_is_number, equal_lines[0])) else equal_lines
-    columns = [column for column in zip(*body, strict=True) if all(map(_is_number, column))]
-    return np.array(columns, dtype=np.float64).T if len(columns) >= 2 else None
+    equal_lines = (cells for cells in map(_cells, written_lines) if len(cells) == width)
+    body, columns = list[list[str]](), list(range(width))
+    heading = next(equal_lines) if widths[width] > 2 else []
+    if any(map(_is_number, heading)):
+        equal_lines = chain([heading], equal_lines)
+    for cells in equal_lines:
+        columns = [j for j in columns if _is_number(cells[j])]
+        if len(columns) < 2:
+            return None
+        body.append(cells)
+    return np.array([[cells[j] for j in columns] for cells in body], dtype=np.float64)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(_AROUND) for cell in _SEPARATOR.split(line)]
 
 
 def _is_number(text: str) -> bool:

@@ -25,13 +25,18 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
 from dosimeter.core.text import safe_list
 from dosimeter.files.archive import Archive
+from dosimeter.scanner.contents import Contents
 from dosimeter.scanner.finding import Finding
 from dosimeter.scanner.members import Member
+from dosimeter.scanner.skops import read_skops
 
 KINDS = (".skops", ".npz")
 EXAMPLES = ("input_example.json", "serving_input_example.json")
 _PROBES = 64
 _GAPS = 0.3
+_SILENT = ("GaussianProcessRegressor",)
+"""Without their rows they are no error but an unfitted model, which answers from its prior."""
+_MOST_TABLES = 4
 _METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples", "apply", "kneighbors")
 _EXAMPLE_INFO = re.compile(r"^saved_input_example_info:\n(?:[ \t]+.*\n?)*", re.MULTILINE)
 _Entry = tuple[dict[str, Any], str]
@@ -73,11 +78,14 @@ def redact_skops(data: bytes, findings: tuple[Finding, ...], limit: int, source:
     schema = json.loads(archive.read("schema.json"))
     places = personal_places(findings)
     model = _load(data, source)
-    probes = _probes(model, source)
+    probes = _probes(model, read_skops(archive, source), source)
     answers = _answers(model, probes)
     removed: list[str] = []
     current = data
+    silent = {finding.place for finding in findings if finding.owner in _SILENT}
     for place in dict.fromkeys(places):
+        if place in silent:
+            continue
         entry = next((entry for at, entry in _attributes(schema) if at == place), None)
         if entry is None:
             continue
@@ -174,10 +182,11 @@ def _load(data: bytes, source: Location) -> Any:
         return loads(data, trusted=[*untrusted, *HARMLESS])
 
 
-def _probes(model: Any, source: Location) -> list[NDArray[np.float64]]:
-    """Inputs (64, d) of many sizes, the same for every model of d columns; of small whole numbers; and with gaps.
+def _probes(model: Any, contents: Contents, source: Location) -> list[NDArray[np.float64]]:
+    """Inputs (64, d) of many sizes; of small whole numbers; with gaps; and near what the file itself holds.
 
-    What fills gaps is not asked without them: KNNImputer looks into its rows only then.
+    What fills gaps is not asked without them: KNNImputer looks into its rows only then. Far from its rows a Gaussian
+    process answers as if it had none.
     """
     width = getattr(model, "n_features_in_", None)
     if not isinstance(width, int) or not 1 <= width <= 100_000:
@@ -186,7 +195,29 @@ def _probes(model: Any, source: Location) -> list[NDArray[np.float64]]:
     numbers = rng.normal(size=(_PROBES, width)) * 10.0 ** rng.uniform(-2, 3, size=(_PROBES, 1))
     gaps = np.where(rng.random(numbers.shape) < _GAPS, np.nan, numbers)
     gaps[np.arange(_PROBES), rng.integers(0, width, _PROBES)] = np.nan
-    return [numbers, rng.integers(0, 3, size=(_PROBES, width)).astype(np.float64), gaps]
+    return [numbers, rng.integers(0, 3, size=(_PROBES, width)).astype(np.float64), gaps, *_nearby(contents, width, rng)]
+
+
+def _nearby(contents: Contents, width: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """Rows of arrays of d columns, and rows between the limits or around the centres of a step of d columns."""
+    by_holder: dict[str, dict[str, NDArray[np.float64]]] = {}
+    tables = 0
+    for part in contents.parts:
+        values = part.values.astype(np.float64) if part.numeric and part.values.ndim in (1, 2) else np.empty(0)
+        if not np.isfinite(values).all() or not values.size or values.shape[-1] != width:
+            continue
+        if values.ndim == 2 and tables < _MOST_TABLES:
+            tables += 1
+            yield values[np.linspace(0, len(values) - 1, _PROBES).astype(np.intp)]
+        elif values.ndim == 1:
+            by_holder.setdefault(part.holder, {})[part.name] = values
+    for vectors in list(by_holder.values())[:_MOST_TABLES]:
+        for centre, spread in (("mean_", "scale_"), ("center_", "scale_")):
+            if centre in vectors:
+                yield vectors[centre] + vectors.get(spread, np.ones(width)) * rng.normal(size=(_PROBES, width))
+        if {"data_min_", "data_max_"} <= vectors.keys():
+            low, high = vectors["data_min_"], vectors["data_max_"]
+            yield low + (high - low) * rng.random((_PROBES, width))
 
 
 def _answers(model: Any, probes: list[NDArray[np.float64]]) -> dict[str, Any]:
@@ -197,6 +228,7 @@ def _answers(model: Any, probes: list[NDArray[np.float64]]) -> dict[str, Any]:
         for k, probe in enumerate(probes):
             for name in _METHODS:
                 answers |= _answer(f"{name} {k}", model, name, probe)
+            answers |= _answer(f"deviation {k}", model, "predict", probe, return_std=True)
             back = answers.get(f"transform {k}")
             if isinstance(back, np.ndarray):
                 answers |= _answer(f"inverse_transform {k}", model, "inverse_transform", back)
@@ -205,11 +237,11 @@ def _answers(model: Any, probes: list[NDArray[np.float64]]) -> dict[str, Any]:
     return answers
 
 
-def _answer(key: str, model: Any, method: str, inputs: NDArray[Any]) -> dict[str, Any]:
+def _answer(key: str, model: Any, method: str, inputs: NDArray[Any], **options: Any) -> dict[str, Any]:
     if not hasattr(model, method):
         return {}
     try:
-        answer = getattr(model, method)(inputs)
+        answer = getattr(model, method)(inputs, **options)
     except Exception as error:  # levels that it does not know, gaps that it does not take
         return {key: type(error).__name__}
     pieces = answer if isinstance(answer, tuple) else (answer,)

@@ -257,7 +257,7 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         result = _compared(contents, table, tolerance)
         if table is None or result.matched_rows:
             return result
-        result = _with_texts(result, contents, table, limit, source)
+        result = _with_texts(result, contents, table, unpacked_limit(limit, len(data)), source)
         rest, not_searched = _in_all_bytes(kind, data, table, limit, source)
         return replace(result, findings=(*result.findings, *rest), unread=(*result.unread, *not_searched))
     alone = source.label != safe_text(member.name, 120)
@@ -272,7 +272,11 @@ def _scan_member(member: Member, table: Table | None, tolerance: float | None, l
         contents = replace(file.contents, unread=(*file.contents.unread, *without_table(file)))
         return _compared(contents, None, tolerance)
     result = _searched(file, kind, table, tolerance)
-    return result if result.matched_rows else _with_texts(result, file.contents, table, limit, source)
+    return (
+        result
+        if result.matched_rows
+        else _with_texts(result, file.contents, table, unpacked_limit(limit, len(data)), source)
+    )
 
 
 def _in_all_bytes(

@@ -12,6 +12,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.scanner.contents import Contents, FileArray
 from dosimeter.scanner.json_arrays import MANY, keys_are_hidden, stack_lists
 from dosimeter.scanner.npy import file_arrays
+from dosimeter.scanner.pickle_program import MOST_OPCODES
 from dosimeter.scanner.symbolic import Instance, Items
 from dosimeter.scanner.wrapped_files import SHORTEST
 
@@ -164,6 +165,8 @@ def _table(rows: list[Any] | tuple[Any, ...]) -> NDArray[Any] | None:
             return None
         lists = list(rows)
     if len(lists[0]) < 2 or any(len(row) != len(lists[0]) for row in lists):
+        return None
+    if len(lists) * len(lists[0]) > MOST_OPCODES:  # a list that holds itself, or one list many times
         return None
     values = [_number(value) for row in lists for value in row]
     flat = None if any(value is None for value in values) else _numbers(values)

@@ -16,10 +16,13 @@ SHORTEST = 64
 MOST_WRAPPED = 10_000
 """Files inside one file that are unpacked."""
 _HEXADECIMAL = re.compile(r"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
-_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\s{1,8}[A-Za-z0-9+/_-]{16,})*={0,2}")
-"""Base64 or hexadecimal digits inside another text, in one line or several."""
+_DIGITS = r"[A-Za-z0-9+/_-]"
+_BASE64 = re.compile(
+    rf"{_DIGITS}{{16,}}+(?:\s{{1,8}}+{_DIGITS}{{16,}}+)*+(?:\s{{1,8}}+{_DIGITS}{{1,15}}+(?==|\s*\Z|[\"'<]))?+={{0,2}}"
+)
+"""Digits of base64, or hexadecimal ones, in lines, also inside another text. Words of a text are shorter."""
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100},")
+_URL_SAFE = str.maketrans("-_", "+/")
 _SPACE = re.compile(r"\s+")
 _GAP = bytes(256)
 _TOO_MANY = f"only the first {MOST_WRAPPED} files inside it are unpacked"
@@ -43,10 +46,10 @@ def decoded(texts: Iterable[str]) -> Iterator[bytes]:
     for text in texts:
         if len(text) < SHORTEST:
             continue
-        whole = _SPACE.sub("", _DATA_URL.sub("", text, count=1))
-        bodies = [whole] if _BASE64.fullmatch(whole) else [_SPACE.sub("", run) for run in _RUN.findall(text)]
-        for body in bodies:
-            if len(body) >= SHORTEST and (content := _from_digits(body)):
+        whole = _SPACE.sub("", text)
+        for body in [whole] if _HEXADECIMAL.fullmatch(whole) else _BASE64.findall(_DATA_URL.sub("", text, count=1)):
+            digits = _SPACE.sub("", body)
+            if len(digits) >= SHORTEST and (content := _from_digits(digits)):
                 yield content
 
 
@@ -63,7 +66,7 @@ def _from_digits(body: str) -> bytes | None:
     try:
         if _HEXADECIMAL.fullmatch(body):
             return bytes.fromhex(body)
-        return base64.b64decode(body.translate(str.maketrans("-_", "+/")) + "=" * (-len(body) % 4))
+        return base64.b64decode(body.translate(_URL_SAFE) + "=" * (-len(body) % 4))
     except (binascii.Error, ValueError):
         return None
 

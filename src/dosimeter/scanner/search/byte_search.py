@@ -8,6 +8,7 @@ from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import pdtrc
 
 from dosimeter.core.arrays import FloatArray, Index, Mask
 from dosimeter.scanner.search.arrangement import Hits, arrangement
@@ -164,12 +165,16 @@ class ByteSearch:
         return self._of_values(entry.encoding, hits, decoy_count, described(entry.encoding))
 
     def _of_runs(self, entry: CellNeedles, hits: Hits, size: int) -> ByteMatch | None:
-        """Runs carry so much information that one suffices; the expected number is for all places and all runs."""
+        """Runs carry so much information that one suffices in a small file, and a few in a large one.
+
+        The expected number is for all places and all runs.
+        """
         expected = size * entry.needles.size * 2.0 ** -(RUN_BITS - 16)
-        _, cell = hits.expanded(np.unique(hits.needle, return_index=True)[1])
+        _, first = np.unique(hits.needle, return_index=True)
+        _, cell = hits.expanded(first)
         cell = np.unique(cell)
         rows, columns = np.divmod(cell, max(1, self.cells.d))
-        probability = min(1.0, expected * self.factor)
+        probability = min(1.0, float(pdtrc(len(first) - 1, expected)) * self.factor)
         if probability >= LEVEL:
             return None
         wide = _rows_with_two(rows, columns)

@@ -112,16 +112,16 @@ def locate(data: Bytes, needles: Needles) -> Places:
     if not len(order):
         return Places(np.empty(0, np.intp), np.empty(0, np.intp), needles.size)
     few = len(data) <= _FEW
-    positions = np.arange(len(data) - 3) if few else _candidates(data, needles, order, sorted_keys)
+    positions, too_many = (np.arange(len(data) - 3), False) if few else _candidates(data, needles, order, sorted_keys)
     words = read_words(data, positions)
     at = np.searchsorted(sorted_keys[first], words).clip(0, len(first) - 1)
     hit = sorted_keys[first[at]] == words
     positions, at = positions[hit], at[hit]
     low, counts = first[at], np.diff(np.append(first, len(sorted_keys)))[at]
-    too_common = needles.size - len(order)
+    too_common = needles.size - (0 if too_many else len(order))  # places behind the last one were not looked up
     if counts.sum() > _MOST_PAIRS:
         rare = _rare_keys(low, counts)
-        too_common += int(counts[np.unique(low[~rare], return_index=True)[1]].sum()) if (~rare).any() else 0
+        too_common += int(counts[~rare][np.unique(low[~rare], return_index=True)[1]].sum())
         positions, low, counts = positions[rare], low[rare], counts[rare]
     which = np.repeat(low, counts) + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     needle = order[which]
@@ -144,8 +144,10 @@ def is_uniform(keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
     return np.asarray(keys == (keys & np.uint32(0xFF)) * np.uint32(0x01010101))
 
 
-def _candidates(data: Bytes, needles: Needles, order: Index, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Offsets where a key may begin, in order, each once. keys: (m,) of the needles `order`."""
+def _candidates(
+    data: Bytes, needles: Needles, order: Index, keys: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], bool]:
+    """Offsets where a key may begin, in order, each once; and whether there were too many. keys: (m,) of `order`."""
     sieve_at = needles.sieve_at[order]
     sieves: list[_Sieve] = []
     without = np.zeros(len(order), dtype=bool)
@@ -159,10 +161,12 @@ def _candidates(data: Bytes, needles: Needles, order: Index, keys: NDArray[np.ui
                 sieves.append(_Sieve(at, pairs, *_tables(keys[group])))
                 continue
         without |= group
-    pieces = [_sieved(data, sieves)] if sieves else []
+    found = [_sieved(data, sieves)] if sieves else []
     if without.any():
-        pieces.append(_hashed(data, keys[without]))
-    return sorted_unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+        found.append(_hashed(data, keys[without]))
+    pieces = [piece for piece, _ in found]
+    offsets = sorted_unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+    return offsets, any(too_many for _, too_many in found)
 
 
 def sorted_unique(values: NDArray[T]) -> NDArray[T]:
@@ -187,7 +191,7 @@ class _Sieve:
     shift: np.uint32
 
 
-def _sieved(data: Bytes, sieves: list[_Sieve]) -> NDArray[np.int64]:
+def _sieved(data: Bytes, sieves: list[_Sieve]) -> tuple[NDArray[np.int64], bool]:
     """Offsets of keys whose sieve has one of its pairs, and whose word passes both tables. All sieves in one pass."""
     marks = np.zeros(1 << 16, dtype=np.uint8)
     for k, sieve in enumerate(sieves):
@@ -213,7 +217,7 @@ def _sieved(data: Bytes, sieves: list[_Sieve]) -> NDArray[np.int64]:
                 total += len(kept)
                 if len(kept) and total <= _MOST_CANDIDATES:
                     pieces.append(start[kept] * 2 + alignment)
-    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64), total > _MOST_CANDIDATES
 
 
 def _tables(keys: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], np.uint32]:
@@ -226,7 +230,7 @@ def _tables(keys: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], NDArray[np.boo
     return tables[0], tables[1], shift
 
 
-def _hashed(data: Bytes, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
+def _hashed(data: Bytes, keys: NDArray[np.uint32]) -> tuple[NDArray[np.int64], bool]:
     """Offsets whose word passes both hashed tables."""
     first, second, shift = _tables(keys)
     pieces: list[NDArray[np.int64]] = []
@@ -246,7 +250,7 @@ def _hashed(data: Bytes, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
             total += len(hits)
             if len(hits) and total <= _MOST_CANDIDATES:
                 pieces.append((hits + begin) * 4 + alignment)
-    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64), total > _MOST_CANDIDATES
 
 
 def _rare_keys(low: Index, counts: Index) -> NDArray[np.bool_]:

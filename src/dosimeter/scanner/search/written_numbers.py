@@ -41,7 +41,7 @@ class WrittenNumbers:
     offset: Index
     end: Index
     value: FloatArray
-    digits: Index
+    digits: NDArray[np.uint8]
     complete: bool = True
 
 
@@ -110,17 +110,17 @@ class _Piece(NamedTuple):
     """Some of the numbers: as texts they take ten times the memory."""
 
     offset: Index
-    length: Index
+    length: NDArray[np.uint8]
     value: FloatArray
-    digits: Index
+    digits: NDArray[np.uint8]
 
     @classmethod
     def of(cls, offsets: list[int], tokens: list[bytes]) -> _Piece:
         return cls(
             np.array(offsets, dtype=np.intp),
-            np.array([len(token) for token in tokens], dtype=np.intp),
+            np.array([len(token) for token in tokens], dtype=np.uint8),
             np.array(tokens, dtype="S64").astype(np.float64) if tokens else np.empty(0),
-            np.array([_significant(token) for token in tokens], dtype=np.intp),
+            np.array([_significant(token) for token in tokens], dtype=np.uint8),
         )
 
 
@@ -165,13 +165,18 @@ def _significant(token: bytes) -> int:
 def written_hits(numbers: WrittenNumbers, cells: Cells) -> Hits:
     """Which of the written numbers are cells of the table, to the digits that were written."""
     distinct, cell, first = cells.by_value
-    needle = _equal(numbers.value, distinct)
-    for digits in range(FEWEST_DIGITS, _MOST_DIGITS + 1):
-        open_ = np.flatnonzero((needle < 0) & (numbers.digits == digits))
-        if len(open_) and len(distinct):
-            needle[open_] = _rounded(numbers.value[open_], distinct, digits)
-    is_hit = np.flatnonzero(needle >= 0)
-    return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle[is_hit], cell, first)
+    pieces = [np.empty((2, 0), np.intp)]
+    for begin in range(0, len(numbers.value), _AT_ONCE):
+        value, written = numbers.value[begin : begin + _AT_ONCE], numbers.digits[begin : begin + _AT_ONCE]
+        needle = _equal(value, distinct)
+        for digits in range(FEWEST_DIGITS, _MOST_DIGITS + 1):
+            open_ = np.flatnonzero((needle < 0) & (written == digits))
+            if len(open_) and len(distinct):
+                needle[open_] = _rounded(value[open_], distinct, digits)
+        found = np.flatnonzero(needle >= 0)
+        pieces.append(np.stack([found + begin, needle[found]]))
+    is_hit, needle = np.concatenate(pieces, axis=1)
+    return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle, cell, first)
 
 
 def _equal(values: FloatArray, distinct: FloatArray) -> NDArray[np.intp]:
