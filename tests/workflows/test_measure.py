@@ -299,3 +299,5 @@ def test_python_names_what_a_page_a_release_and_a_target_are(tmp_path) -> None:
     with pytest.raises(dm.Refusal, match="what the model predicts is named twice"):
         dm.measure(MODEL, FRAME, FRAME["cost"], target="cost")
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".db", ".keys"]
+    with pytest.raises(dm.Refusal, match="there is no column cost: the table has no columns"):
+        dm.measure(pd.DataFrame(), target="cost")

@@ -45,7 +45,7 @@ class Location:
                 remedy = "name it"
                 if position == 1:
                     remedy += ", or write the file without its index (pandas: to_csv(index=False))"
-                elif position == len(listed):
+                elif position == len(listed) and self.first:  # of a text file, whose rows count from 1
                     remedy += ", or remove the delimiter at the end of every line"
                 raise self.refusal(f"the name of column {position} is empty", remedy)
             if len(name) > 1000:
@@ -87,6 +87,8 @@ def advice(name: str, names: Collection[str]) -> str:
     >>> advice("age,bmi", ("age", "bmi", "sex"))
     'these are 2 columns: name each of them separately'
     """
+    if not names:
+        return "the table has no columns"
     only = next(iter(names)) if len(names) == 1 else ""
     separator = next((mark for mark in ";\t|" if mark in only and name in only.split(mark)), "")
     if separator:

@@ -280,9 +280,9 @@ def _model_and_table(model: Any, table: Any) -> tuple[Any, Any]:
 def _target(y: Any, target: str | None) -> Any:
     """A column's name, or values."""
     if (y is None) == (target is None):
-        either = f"{option('target')}, the name of a column, or {option('y')}"
-        fault = "name what the model predicts" if y is None else "what the model predicts is named twice"
-        raise Refusal(f"{fault}: pass {either}")
+        if y is not None:
+            raise Refusal(f"what the model predicts is named twice: pass {option('target')} or {option('y')}, not both")
+        raise Refusal(f"name what the model predicts: pass {option('target')}, the name of a column, or {option('y')}")
     return y if target is None else target
 
 
