@@ -10,7 +10,9 @@ from dosimeter.adapters.problem import Target
 from dosimeter.adapters.registry import Sources, adapter
 from dosimeter.core.errors import Refusal
 
-REMARK = "coefficients exact; Breslow and Efron ties, strata, offset, L2; a time is read by its largest step in the order"
+REMARK = (
+    "coefficients exact; Breslow and Efron ties, strata, offset, L2; a time is read by its largest step in the order"
+)
 
 
 def _sources(model: Any) -> Sources:
