@@ -6,8 +6,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
@@ -94,6 +96,23 @@ def test_results_of_statsmodels_say_which_row_is_not_theirs() -> None:
     ):
         with pytest.raises(dm.Refusal, match=why):
             dm.measure(results, rows, target, noise=NOISE)
+
+
+def test_weights_under_constraints_are_not_blamed_on_the_table() -> None:
+    """The results hold the table, and it is the one that was passed."""
+    X, y = table(5, 90, 2, "poisson")
+    model = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson())
+    with pytest.raises(dm.CannotMeasure, match="though the table is that of the fit") as refused:
+        dm.measure(model.fit_constrained("x1 = -x2"), X, y, noise=NOISE)
+    assert "probably not" not in str(refused.value)
+
+
+def test_a_formula_that_reads_its_target_as_a_category_says_so() -> None:
+    X, y = table(6, 60, 1, "logistic")
+    people = pd.DataFrame({"x": X[:, 0], "ill": y == 1})
+    results = smf.glm("ill ~ x", people, family=sm.families.Binomial()).fit()
+    with pytest.raises(dm.Refusal, match="the formula reads ill as a category"):
+        dm.measure(results, people, noise=NOISE)
 
 
 def _permuted(X: Any, y: Any) -> tuple[Any, Any, Any]:

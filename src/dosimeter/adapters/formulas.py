@@ -197,7 +197,13 @@ def formula_target(model: Any) -> str | None:
     if frame is None or formula is None:
         return None
     name = getattr(fitted, "endog_names", None)
-    if isinstance(name, str) and name in [str(column) for column in getattr(frame, "columns", ())]:
+    columns = [str(column) for column in getattr(frame, "columns", ())]
+    if isinstance(name, str) and name in columns:
         return name
     left = safe_text(str(formula).split("~")[0].strip())
+    if left in columns:
+        raise Refusal(
+            f"the formula reads {left} as a category, so the model predicts an indicator of each of its levels: fit it "
+            "on the numbers 0 and 1"
+        )
     raise Refusal(f"the formula predicts {left}, which is no column of the table: pass its values with {option('y')}")

@@ -251,6 +251,11 @@ def _why_not(problem: Problem, X: FloatArray, start: glm.Fit, exact: glm.Fit) ->
     if problem.unconverged:
         too_far = f"and {problem.unconverged}: scale the columns or raise max_iter"
         return "" if gap <= UNCONVERGED * gain else too_far
+    if problem.held is not None and not issparse(X):
+        return (
+            "though the table is that of the fit: the solver stopped early, the weights are under constraints, or the "
+            "sample weights are others"
+        )
     if high > zero:
         return WORSE
     return _uneven_columns(problem, X, start) or (

@@ -58,7 +58,7 @@ def _refuse_other_rows(results: Any, target: Target) -> None:
             "on (statsmodels can leave out rows with missing values)"
         )
     if held.ndim == 1 and target.y.ndim == 1 and held.dtype.kind in "fiub" and target.y.dtype.kind in "fb":
-        away = np.abs(target.y - held) > SAME * max(1.0, float(np.abs(held).max(initial=0.0)))
+        away = np.abs(target.y.astype(np.float64) - held) > SAME * max(1.0, float(np.abs(held).max(initial=0.0)))
         if away.any() and not _codes(results):
             raise Refusal(
                 f"the target of row {int(np.argmax(away))} (from 0) is not the one that the model was fitted on: pass "
