@@ -80,3 +80,25 @@ def test_a_cell_whose_square_has_no_float64_is_clipped_like_any_other(engine, ce
         assert np.isfinite([column.spread for column in result.columns]).all()
         doses.append(result.dose.highest)
     assert doses[0] == pytest.approx(doses[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["memory", "blocks"])
+@pytest.mark.parametrize("verb", ["measure", "fix"])
+def test_targets_without_a_fit_are_refused_alike_in_memory_and_in_blocks(verb, engine, tmp_path):
+    """Beyond its bounds on every row, so one value; and beyond what has a square. In blocks `fix` had a traceback."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "people.csv"
+    ages, far = rng.normal(50, 10, 30), rng.normal(0, 1, 30)
+    for scale, options, says in (
+        (1.0, {"bounds": {"age": (0, 120), "cost": (-5, 5)}}, "one value only, within its bounds"),
+        (1e160, {}, "sizes up to 1e\\+60"),
+    ):
+        rows = zip(ages.tolist(), ((1000 + far) * scale if options else far * scale).tolist(), strict=True)
+        path.write_text("\n".join(["age,cost", *(f"{age!r},{cost!r}" for age, cost in rows)]) + "\n")
+        call = (
+            (lambda o: dm.measure(path, target="cost", engine=engine, noise=dm.Gaussian(1.0), **o))
+            if verb == "measure"
+            else (lambda o: dm.fix(path, "cost", engine=engine, max_dose=1.0, **o))
+        )
+        with pytest.raises(dm.Refusal, match=says):
+            call(options)
