@@ -47,8 +47,13 @@ def sized_table(X: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, 
         j = int(np.flatnonzero(odd)[0])
         raise Refusal(f"column {j} reaches {largest[j]:.3g}: rescale it (sizes from {TINY:g} to {HUGE:g} are accepted)")
     if np.abs(y).max() > HUGE:
-        raise Refusal(f"y reaches {np.abs(y).max():.3g}: rescale it (sizes up to {HUGE:g} are accepted)")
+        raise too_large_target(float(np.abs(y).max()))
     return X, y, weight, np.asarray(largest)
+
+
+def too_large_target(size: float) -> Refusal:
+    """The refusal of a target of this size, whose squares leave float64."""
+    return Refusal(f"y reaches {size:.3g}: rescale it (sizes up to {HUGE:g} are accepted)")
 
 
 def check_offset(offset: Any, n: int) -> FloatArray | None:

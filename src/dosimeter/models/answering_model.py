@@ -161,8 +161,8 @@ def _with_moved_numbers(table: Table) -> Table:
         values = table[name]
         more = np.repeat(values[:1], len(numbers))
         if name in numbers:
-            one = bool((values == values[0]).all())
-            more[numbers.index(name)] += (abs(values[0]) or 1.0) if one else spread(values)
+            constant = bool((values == values[0]).all())
+            more[numbers.index(name)] += (abs(values[0]) or 1.0) if constant else spread(values)
         columns.append(np.concatenate([values, more]))
     return Table(table.names, tuple(columns))
 

@@ -26,6 +26,7 @@ from dosimeter.glm.block_fit import BlockFit, refuse_unsuitable
 from dosimeter.glm.block_leakage import measure_block
 from dosimeter.glm.existence import refuse_if_unbounded
 from dosimeter.glm.fitted_scaler import floor_of
+from dosimeter.glm.validation import HUGE, too_large_target
 from dosimeter.models.fit_table import design_of, penalty_remark
 from dosimeter.models.fitted_scaler import check_scaler, floor_remark, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check
@@ -244,6 +245,7 @@ def prepare_blocks(
         small, target, loss, None if declared is None else target_declaration(declared, target)
     )
     refuse_unsuitable(kind)
+    _refuse_target(summaries[target], target, kind, declared is not None)
     rest = {name: s for name, s in summaries.items() if name not in (target, person)}
     aside = [name for name in small.names if name not in rest]
     if declared is None:
@@ -289,6 +291,16 @@ def prepare_blocks(
         assumptions=(TAKEN,) if declared is not None else (),
         person=person,
     )
+
+
+def _refuse_target(whole: ColumnSummary, target: str, kind: Any, declared: bool) -> None:
+    """As of a table in memory: a declared number that has one value within its bounds, and one beyond float64."""
+    if kind.target.classes or not isinstance(whole, NumberSummary):
+        return
+    if whole.size > HUGE:
+        raise too_large_target(whole.size)
+    if declared and not whole.varies:
+        raise Refusal(f"the target {safe_text(target)} has one value only, within its bounds: there is nothing to fit")
 
 
 def _repeated(y: FloatArray, n: int) -> FloatArray:

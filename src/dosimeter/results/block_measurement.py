@@ -231,7 +231,11 @@ def unknowns_over_blocks(figures: BlockFigures) -> list[Unknown]:
 
 
 def _spread(summary: ColumnSummary) -> float:
-    return spread_or_one(summary.raw.mean, summary.raw.deviation) if isinstance(summary, NumberSummary) else 1.0
+    if not isinstance(summary, NumberSummary):
+        return 1.0
+    # Cells beyond 1e150, which declared bounds clip, have no squares: the spread is then that of the clipped ones.
+    raw = summary.raw if math.isfinite(summary.raw.deviation) else summary.moments
+    return spread_or_one(raw.mean, raw.deviation)
 
 
 def _figures(unknown: Unknown, figures: BlockFigures) -> dict[str, Any]:

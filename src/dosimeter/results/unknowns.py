@@ -191,7 +191,8 @@ def _column(leak: TableLeakage, table: Table, name: str) -> Unknown:
 
 def _spread(table: Table, name: str) -> float:
     u = table.observed(name).astype(float)
-    return spread_or_one(float(np.mean(u)), float(np.std(u)))
+    size = float(np.abs(u).max(initial=0.0)) or 1.0  # the square of 1e160 has no float64
+    return spread_or_one(float(np.mean(u / size)) * size, float(np.std(u / size)) * size)
 
 
 def spread_or_one(mean: float, deviation: float) -> float:

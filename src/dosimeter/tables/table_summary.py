@@ -37,8 +37,8 @@ class Moments:
     @classmethod
     def of(cls, u: NDArray[np.float64]) -> Moments:
         """Of numbers (n,), n > 0."""
-        mean = float(u.mean())
-        with np.errstate(over="ignore"):  # refused later, by its size
+        with np.errstate(over="ignore", invalid="ignore"):  # refused later, by its size
+            mean = float(u.mean())
             return cls(len(u), mean, float(np.sum((u - mean) ** 2)))
 
     @property
