@@ -51,12 +51,14 @@ def test_a_number_of_threads_that_is_set_stays(name, table) -> None:
     assert blas_variables(["measure", table], {name: "4"}) == {}
 
 
-def test_a_file_that_goes_away_meanwhile_is_left_to_the_command(table, monkeypatch) -> None:
+def test_a_file_that_goes_away_meanwhile_is_left_to_the_command(tmp_path, monkeypatch) -> None:
+    (tmp_path / "model.json").touch()
+
     def gone(name: str) -> int:
         raise FileNotFoundError(name)
 
     monkeypatch.setattr(blas_threads.os.path, "getsize", gone)
-    assert blas_variables(["measure", table], {}) == {}
+    assert blas_variables(["measure", str(tmp_path / "model.json")], {}) == {}
 
 
 def test_strange_arguments_are_no_files(monkeypatch) -> None:
@@ -67,3 +69,21 @@ def test_a_command_run_from_python_leaves_the_environment_alone(table) -> None:
     before = dict(os.environ)
     main.run(["--version"])
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    ("row", "short"),
+    [
+        (",".join(["-1.5e-3"] * 64), True),
+        (",".join(["-1.5e-3"] * 65), False),
+        ('"7";2,5;Ulm', True),
+        ("7,Ulm,f", False),
+        ("1" * (1 << 17), False),
+    ],
+)
+def test_large_tables_of_short_rows_have_one_thread(row, short, tmp_path) -> None:
+    large = tmp_path / "large.csv"
+    with large.open("wb") as handle:
+        handle.write(f"names\n{row}\n".encode())
+        handle.truncate(SMALL + 1)
+    assert blas_variables(["measure", str(large)], {}) == (ONE_THREAD if short else {})

@@ -271,3 +271,15 @@ def test_a_dataset_with_a_column_twice_is_refused() -> None:
     twice = pa.Table.from_arrays([column, column, column], names=["a", "a", "y"])
     with pytest.raises(Refusal, match="two columns have the same name"):
         dm.measure(ds.dataset(twice), target="y", noise=dm.Gaussian(0.1))
+
+
+def test_a_frame_with_another_order_in_each_pass_is_refused() -> None:
+    """A group_by of polars keeps no order, and passes are joined by row numbers."""
+    seeds = iter(range(100))
+    rows = pl.DataFrame(columns(400))
+    shuffled = rows.lazy().map_batches(lambda frame: frame.sample(fraction=1.0, shuffle=True, seed=next(seeds)))
+    with pytest.raises(Refusal, match="another order of its rows, each time it is read: sort it"):
+        dm.measure(shuffled, target="ill", noise=dm.Gaussian(0.1)).result()
+    ordered = shuffled.sort("score")
+    whole = dm.measure(rows.sort("score"), target="ill", noise=dm.Gaussian(0.1)).result(limit=1.0)
+    assert_same_figures(whole, dm.measure(ordered, target="ill", noise=dm.Gaussian(0.1)).result(limit=1.0))

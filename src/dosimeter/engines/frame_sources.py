@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from dosimeter.core.errors import Refusal
 from dosimeter.core.location import Location
@@ -84,6 +86,8 @@ class StreamPart:
     block_rows: int
     rows: int
     first: int = 0
+    digests: list[int] = field(default_factory=list)
+    """Of the rows and their order in the first pass."""
 
     def between(self, low: int, high: int) -> StreamPart:
         """The whole: it can only be read from its start."""
@@ -91,9 +95,10 @@ class StreamPart:
 
     def blocks(self) -> Iterator[RawBlock]:
         """Batches of polars or Arrow, cut to the size of a block."""
-        first, label = 0, type(self.frame).__name__
+        first, digest, label = 0, 0, type(self.frame).__name__
         try:
             for batch in self._batches():
+                digest = (digest + _digest_of_rows(batch, first)) % 2**64
                 for i in range(0, len(batch), self.block_rows):
                     some = batch[i : i + self.block_rows]
                     columns = {name: some[name] for name in self.columns}
@@ -102,6 +107,11 @@ class StreamPart:
             if first != self.rows:
                 fault = f"it has {first} rows and had {self.rows} when they were counted"
                 raise Location(label).refusal(fault, "do not write to its files meanwhile, and run it again")
+            self.digests.append(digest)
+            if digest != self.digests[0]:
+                fault = "it has other rows, or another order of its rows, each time it is read"
+                todo = "sort it (a join or group_by takes maintain_order), or write it to a file first"
+                raise Location(label).refusal(fault, todo)
         except Refusal:
             raise
         except Exception as error:  # polars and pyarrow raise many kinds of errors
@@ -164,14 +174,31 @@ class StreamSource:
         return [StreamPart(self.frame, tuple(columns), block_rows, self.rows)]
 
 
+def _digest_of_rows(batch: Any, first: int) -> int:
+    """A digest of the rows of a polars batch and their places, which adds over batches; 0 of any other.
+
+    Each pass over a LazyFrame runs its plan anew, and a join or a group_by gives its rows in any order.
+    """
+    if not hasattr(batch, "hash_rows"):
+        return 0
+    names = [name for name, kind in batch.schema.items() if str(kind) in _HASHED]
+    if not names:
+        return 0
+    hashes = batch.select(names).hash_rows(seed=1).to_numpy().astype(np.uint64)
+    places = 2 * np.arange(first, first + len(hashes), dtype=np.uint64) + np.uint64(1)
+    return int((hashes * places).sum(dtype=np.uint64))
+
+
+_HASHED = frozenset("Float32 Float64 Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Boolean String".split())
+"""Kinds of polars columns whose hashes depend on their values alone."""
+
+
 def _is_parquet(dataset: Any) -> bool:
     return getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet"
 
 
 def frame_source(frame: Any) -> BlockSource | None:
     """The source of a LazyFrame, a dataset, a mapped array or a Dask collection; None for anything else."""
-    import numpy as np
-
     if is_dask(frame):
         return DaskSource.of(frame)
     kind = f"{type(frame).__module__}.{type(frame).__name__}"
