@@ -31,7 +31,7 @@ from dosimeter.engines.transports import SitePlace
 from dosimeter.ledger import Ledger
 from dosimeter.models.consortium_fit import check_totals, fit_sites, totals_of
 from dosimeter.models.consortium_model import consortium_model, public_bounds
-from dosimeter.models.consortium_study import GOODBYE
+from dosimeter.models.consortium_study import AGAIN, GOODBYE
 from dosimeter.tables.consortium_schema import ConsortiumSchema, schema_of
 from tests import forked
 from tests.deadlines import PATIENCE, deadlines_that_pass, wait_until
@@ -236,7 +236,7 @@ def test_a_site_that_meets_an_overloaded_coordinator_waits_between_its_questions
 
 
 def test_who_tries_again_to_reach_a_coordinator_hears_that_a_study_has_ended() -> None:
-    assert min(GOODBYE, FAREWELL) > 2 * max(PAUSES)
+    assert min(GOODBYE, AGAIN, FAREWELL) > 2 * max(PAUSES)
 
 
 @pytest.mark.slow  # `tests/workflows/test_network.py` has the same with the commands

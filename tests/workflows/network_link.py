@@ -66,6 +66,7 @@ class Link:
             if self._server is not None and self._client is not None:
                 near = self._server.wrap_socket(near, server_side=True)
                 far = self._client.wrap_socket(far, server_hostname=HERE)
+            far.settimeout(None)  # the limit was for the connection; a party on a busy machine may be silent for longer
             for one, other in ((near, far), (far, near)):
                 threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
             return

@@ -190,8 +190,10 @@ def run_one_site(place: Path, spoil: str, delay: float) -> None:
 def run_one_coordinator(place: Path, kill_at: int) -> None:
     """A coordinator in a process of its own, which kills itself at a moment."""
     from dosimeter.engines import https_transport
+    from dosimeter.workflows import coordinator
     from dosimeter.workflows.coordinator import run_coordinator
 
+    coordinator.AGAIN = 1.0  # the sites of a second run have ended
     open_exchange = https_transport.open_exchange
 
     @contextmanager

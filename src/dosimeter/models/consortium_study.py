@@ -24,8 +24,8 @@ from dosimeter.tables.consortium_schema import ConsortiumSchema
 GOODBYE = 60.0
 """Seconds that sites have to hear that a study has ended, after the release was written: those that try again to reach
 the coordinator do so every few seconds."""
-AGAIN = 1.0
-"""The same in a run after all sites have heard it: that run only writes the file again."""
+AGAIN = 12.0
+"""The same in a run after the release, which only writes the file again: most sites have heard it by then."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,9 @@ class CoordinatorStudy:
         self.journal.keep(proposal=token.hex())
         return token
 
-    def finish(self, released: bool) -> None:
-        """Tell the sites that hear it that the study has ended. After a run that reached all of them it is short."""
-        seconds = AGAIN if self.journal.facts.get("all_know") else GOODBYE
-        answers, _ = self.assembly.ask_present(FINISH.name, {"released": released}, deadline=seconds)
-        if released and len(answers) == len(self.assembly.sites):
-            self.journal.keep(all_know=True)
+    def finish(self, released: bool, seconds: float = GOODBYE) -> None:
+        """Tell the sites that hear it that the study has ended."""
+        self.assembly.ask_present(FINISH.name, {"released": released}, deadline=seconds)
 
 
 @dataclass(frozen=True, eq=False)

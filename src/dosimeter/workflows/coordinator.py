@@ -17,7 +17,7 @@ from dosimeter.files.atomic import check_output, write_bytes
 from dosimeter.files.consortium_config import CoordinatorConfig, read_coordinator_config
 from dosimeter.files.consortium_journal import RELEASED, Journal, open_journal
 from dosimeter.models.consortium_kinds import coordinate
-from dosimeter.models.consortium_study import CoordinatorStudy, StudyOutcome
+from dosimeter.models.consortium_study import AGAIN, GOODBYE, CoordinatorStudy, StudyOutcome
 from dosimeter.models.model_study import released_score
 from dosimeter.results.consortium import ConsortiumRelease
 from dosimeter.results.federated import FederatedRelease
@@ -112,7 +112,7 @@ def _run(
             if released:
                 say(f"released: {settings.out.name}")
             after = released_score(study) if released and before != RELEASED else None
-            study.finish(bool(released))
+            study.finish(bool(released), GOODBYE if before != RELEASED else AGAIN)
     journal.show(study=schema.study, kind=schema.kind, stage="released" if released else "nothing was released")
     result = ConsortiumRelease.of(schema, outcome, after)
     if released:
