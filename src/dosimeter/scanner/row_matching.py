@@ -112,7 +112,7 @@ def _sorted(view: TableView) -> tuple[FloatArray, GroupedRows]:
 def _finite(view: TableView) -> tuple[TableView, NDArray[np.bool_]]:
     """The rows of the view without gaps and infinities, and which they are."""
     if view not in _FINITE:
-        finite = np.isfinite(view.values).all(axis=1)
+        finite = np.asarray(np.isfinite(view.values).all(axis=1))
         kept = view if finite.all() else TableView(view.description, view.values[finite], view.slack)
         # A view that refers to itself would stay for ever.
         _FINITE[view] = (None if kept is view else kept), finite
