@@ -155,12 +155,15 @@ def test_bytes_of_a_table_format_inside_a_pickle_are_listed(magic: bytes, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["<i8", "|i1", "<f8"])
-def test_a_column_of_ages_is_found_in_a_large_file(kind: str, tmp_path: Path) -> None:
-    other = np.random.default_rng(8).bytes(6_000_000)
-    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"other": other, "kept": PEOPLE["age"].astype(kind)}))
-    assert scan(tmp_path / "m.pkl", TABLE).values_inside
+def test_a_column_of_ages_is_found_in_a_large_file_and_by_a_long_table(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    ends = {"age": (18, 95), "weight": (40, 130), "visits": (0, 20), "ward": (0, 30)}
+    people = {name: rng.integers(*limits, 4000).astype(float) for name, limits in ends.items()}
+    long_table, other = Table.of(people), rng.bytes(2_000_000)
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"other": other, "kept": people["age"][:300].astype(kind)}))
+    assert scan(tmp_path / "m.pkl", long_table).values_inside
     (tmp_path / "m.pkl").write_bytes(pickle.dumps({"other": other}))
-    assert not scan(tmp_path / "m.pkl", TABLE).values_inside
+    assert not scan(tmp_path / "m.pkl", long_table).values_inside
 
 
 def test_places_beyond_the_limit_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

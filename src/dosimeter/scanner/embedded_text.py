@@ -115,10 +115,9 @@ def _array_of_sheet(text: str) -> NDArray[np.float64] | None:
         return None
     equal_lines = (cells for cells in map(_cells, written_lines) if len(cells) == width)
     body, columns = list[list[str]](), list(range(width))
-    heading = next(equal_lines) if widths[width] > 2 else []
-    if any(map(_is_number, heading)):
-        equal_lines = chain([heading], equal_lines)
-    for cells in equal_lines:
+    first = next(equal_lines)
+    is_heading = widths[width] > 2 and not any(map(_is_number, first))
+    for cells in equal_lines if is_heading else chain([first], equal_lines):
         columns = [j for j in columns if _is_number(cells[j])]
         if len(columns) < 2:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +89,7 @@ def direction_of(values: FloatArray) -> FloatArray:
 
 def equal_pairs(lines: FloatArray, view: TableView, tolerance: float) -> tuple[NDArray[np.intp], GroupedRows]:
     """(pairs, 2): row i of `lines` equals distinct row g of the view; and the view's rows, grouped. All finite."""
-    direction = direction_of(view.values)
-    sorted_rows = group_rows(view.values, direction)
+    direction, sorted_rows = _sorted(view)
     # Each column may differ by its tolerance, and the sum of the projection is rounded too.
     allowed = tolerance * (np.abs(lines) + view.slack)
     reach = (allowed + 1e-14 * np.abs(lines) * len(direction)) @ direction
@@ -99,6 +99,30 @@ def equal_pairs(lines: FloatArray, view: TableView, tolerance: float) -> tuple[N
     counts = high - low
     counts[np.cumsum(counts) > _MOST_PAIRS] = 0  # only if a coarse tolerance makes everything alike
     return _verify_pairs(lines, view.values[sorted_rows.representatives], allowed, low, counts), sorted_rows
+
+
+def _sorted(view: TableView) -> tuple[FloatArray, GroupedRows]:
+    """A direction and the view's rows along it, for all the arrays that are compared with it."""
+    if view not in _SORTED:
+        direction = direction_of(view.values)
+        _SORTED[view] = direction, group_rows(view.values, direction)
+    return _SORTED[view]
+
+
+def _finite(view: TableView) -> tuple[TableView, NDArray[np.bool_]]:
+    """The rows of the view without gaps and infinities, and which they are."""
+    if view not in _FINITE:
+        finite = np.asarray(np.isfinite(view.values).all(axis=1))
+        kept = view if finite.all() else TableView(view.description, view.values[finite], view.slack)
+        # A view that refers to itself would stay for ever.
+        _FINITE[view] = (None if kept is view else kept), finite
+    kept_view, finite = _FINITE[view]
+    return view if kept_view is None else kept_view, finite
+
+
+_SORTED: WeakKeyDictionary[TableView, tuple[FloatArray, GroupedRows]] = WeakKeyDictionary()
+_ACCIDENT: WeakKeyDictionary[TableView, dict[float, float]] = WeakKeyDictionary()
+_FINITE: WeakKeyDictionary[TableView, tuple[TableView | None, NDArray[np.bool_]]] = WeakKeyDictionary()
 
 
 def _verify_pairs(
@@ -150,9 +174,8 @@ def match(
     made by looking at one column, so they cost nothing against rows that recombine the file's own columns.
     """
     lines = np.asarray(lines, dtype=np.float64)
-    finite = np.isfinite(view.values).all(axis=1)
-    if not finite.all():
-        view, numbers = TableView(view.description, view.values[finite], view.slack), numbers[finite]
+    view, finite = _finite(view)
+    numbers = numbers[finite]
     lines = lines[np.isfinite(lines).all(axis=1)]
     if not len(lines) or not len(view.values):
         return None
@@ -184,7 +207,10 @@ def _log_chance(
     lines: FloatArray, view: TableView, rows: GroupedRows, tolerance: float, log_tries: tuple[float, float]
 ) -> float:
     """Against the table's own columns or the file's, whichever is less likely; using two doubles the probability."""
-    by_table = log_accident(view, rows, tolerance) + log_tries[0]
+    known = _ACCIDENT.setdefault(view, {})
+    if tolerance not in known:
+        known[tolerance] = log_accident(view, rows, tolerance)
+    by_table = known[tolerance] + log_tries[0]
     if np.isinf(log_tries[1]):
         return min(0.0, by_table)
     by_file = log_accident(view, rows, tolerance, columns=lines) + log_tries[1]

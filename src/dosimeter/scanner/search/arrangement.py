@@ -188,7 +188,7 @@ def _rows_alike(offset: Index, row: Index, first: Index, second: Index) -> Index
     if frequency.max() >= max(_FEWEST_ALIKE, len(common) / 2):
         return np.unique(row[a][distance == distances[frequency.argmax()]])
     in_order = [_clear_rows(offset, row, entries) for entries in (first, second)]
-    together = np.intersect1d(*(_followers(rows) for rows in in_order))
+    together = np.intersect1d(_followers(in_order[0]), _followers(in_order[1]))
     enough = len(together) >= max(_FEWEST_FOLLOWING, min(map(len, in_order)) / 2)
     return np.intersect1d(common, np.concatenate(in_order)) if enough else np.empty(0, np.intp)
 
