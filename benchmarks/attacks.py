@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
-from dosimeter.glm.attribute_inversion import moves, white_box
-from dosimeter.glm.membership import membership, removal
+from dosimeter.glm.attacks.attribute_inversion import moves, white_box
+from dosimeter.glm.attacks.membership import membership, removal
 
 
 def seconds(call: Callable[[], object], runs: int = 3) -> float:

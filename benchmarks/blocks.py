@@ -138,7 +138,7 @@ def one_pass(path: Path, runs: int) -> dict[str, float]:
     import dosimeter as dm
     from dosimeter.core.engine import MappedPart
     from dosimeter.glm import Logistic
-    from dosimeter.glm.block_fit import newton_terms
+    from dosimeter.glm.fitting.block_fit import newton_terms
 
     leak = dm.measure(path, target="y", noise=dm.Gaussian(0.05), engine="blocks")
     fitted, model, table = leak.fit, leak.model, leak.table

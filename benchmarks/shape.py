@@ -17,9 +17,9 @@ import numpy as np
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import iwpc, mnist_zeros_and_ones
-from dosimeter.glm.calibrate import DoseAtScale
-from dosimeter.glm.shape_calibration import frontier
-from dosimeter.glm.shaped_noise import design, expected_excess_loss, shape_noise
+from dosimeter.glm.releases.calibrate import DoseAtScale
+from dosimeter.glm.releases.shape_calibration import frontier
+from dosimeter.glm.releases.shaped_noise import design, expected_excess_loss, shape_noise
 from dosimeter.reproductions.hannun21 import in_principal_components, targets
 
 ROOT = Path(__file__).resolve().parents[1]

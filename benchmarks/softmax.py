@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import data_file, read_idx
-from dosimeter.glm.dense_jacobian import largest_singular_values
+from dosimeter.glm.jacobians.dense_jacobian import largest_singular_values
 
 T = TypeVar("T")
 SECONDS, GIGABYTES = 15 * 60, 4.0

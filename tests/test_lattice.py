@@ -26,7 +26,7 @@ from dosimeter.estimators import (
     PrivatePCA,
     PrivateRidge,
 )
-from dosimeter.glm.release_planning import plan
+from dosimeter.glm.releases.release_planning import plan
 from dosimeter.models.fit_table import prepare
 from dosimeter.models.given_model_release import release_model
 from dosimeter.models.linear_release import release_table

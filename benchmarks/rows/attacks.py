@@ -11,8 +11,8 @@ import dosimeter as dm
 from attacks import ridge
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
-from dosimeter.glm.attribute_inversion import white_box
-from dosimeter.glm.membership import membership, removal
+from dosimeter.glm.attacks.attribute_inversion import white_box
+from dosimeter.glm.attacks.membership import membership, removal
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
 

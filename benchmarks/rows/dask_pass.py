@@ -63,7 +63,7 @@ def against_graph(settings: Settings) -> Iterator[Ratio | Skipped]:
     from dosimeter.core.engine import MappedPart
     from dosimeter.engines.dask import DaskEngine
     from dosimeter.glm import Logistic
-    from dosimeter.glm.block_fit import newton_terms
+    from dosimeter.glm.fitting.block_fit import newton_terms
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with tempfile.TemporaryDirectory() as folder:

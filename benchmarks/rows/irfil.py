@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dosimeter import glm
 from dosimeter.datasets.papers import iwpc
-from dosimeter.glm.irfil import irfil
-from dosimeter.glm.reweighted_leakage import total_leakage
+from dosimeter.glm.reweighting.irfil import irfil
+from dosimeter.glm.reweighting.reweighted_leakage import total_leakage
 from harness.registry import Ratio, Settings, row
 from harness.timing import least
 from irfil import L2, ONE, VKORC1

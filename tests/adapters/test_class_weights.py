@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 N = 40
 _RNG = np.random.default_rng(5)
@@ -226,7 +226,7 @@ def test_the_readings_of_large_softmax_models_agree_with_written_out_jacobians(m
         ]  # fmt: skip
 
     written = readings()
-    monkeypatch.setattr("dosimeter.glm.softmax_jacobian.SMALL", 0)
+    monkeypatch.setattr("dosimeter.glm.jacobians.softmax_jacobian.SMALL", 0)
     for ours, dense in zip(readings(), written, strict=True):
         assert np.allclose(ours, dense, rtol=1e-8, atol=1e-12)
 

@@ -322,7 +322,7 @@ def test_limits_around_the_asked_one_are_scored_on_rows_left_out(table, tmp_path
     assert scores == sorted(scores)
     from sklearn.linear_model import Ridge
 
-    from dosimeter.glm.cross_validation import fold_of
+    from dosimeter.glm.releases.cross_validation import fold_of
 
     data = np.loadtxt(table, delimiter=",", skiprows=1)
     X, y = data[:, :2], data[:, 2]

@@ -20,7 +20,7 @@ from dosimeter.engines.dask_client import open_client
 from dosimeter.engines.dask_source import DaskSource, is_dask
 from dosimeter.engines.dask_tasks import leaves_of
 from dosimeter.engines.parquet_source import ParquetSource
-from dosimeter.glm.block_fit import fit_blocks
+from dosimeter.glm.fitting.block_fit import fit_blocks
 from tests.engines.clusters import (
     HarmedEngine,
     cloudpickle,

@@ -12,7 +12,8 @@ import skops.io as sio
 import dosimeter as dm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.engines import memory
-from dosimeter.glm import block_folds, folds
+from dosimeter.glm.blocks import block_folds
+from dosimeter.glm.releases import folds
 from dosimeter.workflows import drawn_release, fix_blocks
 from tests.engines.tables import assert_same_figures, people, written
 from tests.engines.test_measure_blocks import ALL, BOUNDS, but

@@ -9,7 +9,7 @@ from dosimeter.estimators import private_weights
 from dosimeter.estimators.least_squares import PrivateRidge
 from dosimeter.estimators.logistic_regression import PrivateLogisticRegression
 from dosimeter.estimators.mean_regression import PrivatePoissonRegressor
-from dosimeter.glm.category_steps import units_of_columns
+from dosimeter.glm.jacobians.category_steps import units_of_columns
 
 RNG = np.random.default_rng(8)
 COUNTS = RNG.poisson(0.3, size=(60, 5)).astype(float)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dosimeter import glm
-from dosimeter.glm.margin_losses import RobustRegression
-from dosimeter.glm.positive_losses import LINKS, PowerVariance
+from dosimeter.glm.losses.margin_losses import RobustRegression
+from dosimeter.glm.losses.positive_losses import LINKS, PowerVariance
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dosimeter import CannotMeasure, Gaussian, Gumbel, Laplace, LogisticNoise, Refusal, glm
-from dosimeter.glm.answer_attacks import ranking_of
+from dosimeter.glm.answers.answer_attacks import ranking_of
 
 L2 = 0.05
 
@@ -98,7 +98,7 @@ def test_the_simulated_attack_reaches_the_auc_of_mu_and_no_more():
     channel = glm.AnswerChannel.of(fit, queries, Gaussian(0.1), glm.Answer.PREDICTIONS)
     mu = glm.answers_membership(channel, X, y)
     row = int(np.argmax(mu))
-    from dosimeter.glm.membership import removal
+    from dosimeter.glm.attacks.membership import removal
 
     played = glm.answers_presence(channel, removal(fit, X, y, [row])[0], np.random.default_rng(2), 4000)
     low, high, _ = played.interval

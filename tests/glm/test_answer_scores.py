@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 
 from dosimeter import Gaussian, Gumbel, Laplace, LogisticNoise, glm
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.scalar_loss import ScalarLoss
+from dosimeter.glm.losses.scalar_loss import ScalarLoss
 from tests.glm.test_answers import targets
 
 ROW, DRAWS, H, L2 = 4, 40_000, 1e-4, 0.05

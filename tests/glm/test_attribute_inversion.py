@@ -10,9 +10,9 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.glm.attribute_inversion import moves, white_box
-from dosimeter.glm.inversion_problem import Candidates
-from dosimeter.glm.prediction_inversion import black_box
+from dosimeter.glm.attacks.attribute_inversion import moves, white_box
+from dosimeter.glm.attacks.inversion_problem import Candidates
+from dosimeter.glm.attacks.prediction_inversion import black_box
 
 from .problems import Problem, ordinary, table, targets
 
@@ -67,7 +67,7 @@ def test_nothing_cancels_as_a_value_nears_the_true_one():
 def test_a_row_on_which_chord_steps_fail_is_refitted_by_itself(name, monkeypatch):
     from importlib import import_module
 
-    changed_refits = import_module("dosimeter.glm.changed_refits")
+    changed_refits = import_module("dosimeter.glm.attacks.changed_refits")
 
     problem = next(p for p in EVERY if p.name.startswith(name))
     fit = problem.fit()

@@ -13,8 +13,8 @@ from dosimeter import glm
 from dosimeter.core.engine import LocalEngine, split
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Gaussian, Gumbel, Laplace, no_noise
-from dosimeter.glm.block_fit import fit_blocks, newton_terms
-from dosimeter.glm.block_leakage import column_norms, column_terms, measure_block
+from dosimeter.glm.blocks.block_leakage import column_norms, column_terms, measure_block
+from dosimeter.glm.fitting.block_fit import fit_blocks, newton_terms
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}
 

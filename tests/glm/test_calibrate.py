@@ -12,12 +12,12 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.noise import NOISES
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED, rung, rung_above
-from dosimeter.glm import shape_calibration as shapes
-from dosimeter.glm.shaped_noise import shape_noise
+from dosimeter.glm.releases import shape_calibration as shapes
+from dosimeter.glm.releases.shaped_noise import shape_noise
 
 from .problems import LOSSES, targets
 
-choose = import_module("dosimeter.glm.calibrate")  # glm.calibrate is the function of the same name
+choose = import_module("dosimeter.glm.releases.calibrate")  # glm.calibrate is the function of the same name
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((40, 3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dosimeter.glm import certified_eigenvalue as certified
-from dosimeter.glm.certified_eigenvalue import (
+from dosimeter.glm.linalg import certified_eigenvalue as certified
+from dosimeter.glm.linalg.certified_eigenvalue import (
     TOLERANCE,
     enclosed_eigenvalues,
     is_bound,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from dosimeter.glm.column_prediction import explain_columns, predict_from_other_columns
+from dosimeter.glm.attacks.column_prediction import explain_columns, predict_from_other_columns
 
 
 def table(n=400, seed=0):

@@ -397,7 +397,7 @@ def test_blocks_of_rows_do_not_change_the_steps(monkeypatch):
     survival = list(every())[-1]
     fit = survival.fit()
     plain = glm.measure_cox(fit, ONE).labels
-    monkeypatch.setattr("dosimeter.glm.outcome_steps.BLOCK", 40)
+    monkeypatch.setattr("dosimeter.glm.cox.outcome_steps.BLOCK", 40)
     np.testing.assert_allclose(glm.measure_cox(fit, ONE).labels, plain, rtol=1e-12)
 
 

@@ -10,7 +10,7 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.noise import NOISES
-from dosimeter.glm.inverse_blocks import invert
+from dosimeter.glm.linalg.inverse_blocks import invert
 
 from .refits import assert_nested, cell_slope, close
 
@@ -119,7 +119,7 @@ def test_more_unknowns_never_lower_the_figure(name, include_target):
 
 @pytest.mark.parametrize("name", every_problem())
 def test_rows_come_alone_in_blocks_and_in_any_order(name, monkeypatch):
-    import dosimeter.glm.estimating_jacobian as module
+    import dosimeter.glm.equations.estimating_jacobian as module
 
     jacobian = glm.measure_solution(every_problem()[name].solve(), ONE).jacobian
     whole = jacobian.dense(slice(None))

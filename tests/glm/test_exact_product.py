@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dosimeter.glm.exact_product import exact_product
+from dosimeter.glm.linalg.exact_product import exact_product
 
 
 def rounded(X, T):

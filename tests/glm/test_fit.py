@@ -124,7 +124,7 @@ def test_blocks_of_any_size_give_the_same_fit(monkeypatch):
     y = targets(glm.Poisson(), X[:, 0] / 2, rng)
     whole = glm.fit(X, y, glm.Poisson(), 1e-3)
     # glm.fit is the function; import_module gets the module of the same name.
-    monkeypatch.setattr(import_module("dosimeter.glm.fit"), "rows_per_block", lambda width: 64)
+    monkeypatch.setattr(import_module("dosimeter.glm.fitting.fit"), "rows_per_block", lambda width: 64)
     np.testing.assert_allclose(glm.fit(X, y, glm.Poisson(), 1e-3, engine=LocalEngine()).w, whole.w, rtol=1e-12)
 
 

@@ -9,9 +9,9 @@ from scipy import integrate
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.scale_ladder import rung
-from dosimeter.glm.calibrate import HIGHEST, highest_group
-from dosimeter.glm.fitted_scaler import MOMENTS, floor_of
-from dosimeter.glm.release_planning import plan
+from dosimeter.glm.releases.calibrate import HIGHEST, highest_group
+from dosimeter.glm.releases.release_planning import plan
+from dosimeter.glm.scalers.fitted_scaler import MOMENTS, floor_of
 from tests.glm.whole_pipeline import fold, information, minimiser, norm, released, residual_and_curvature
 
 LOSSES = {"squared": glm.Squared(), "logistic": glm.Logistic(), "poisson": glm.Poisson()}

@@ -9,7 +9,7 @@ from sklearn.linear_model import HuberRegressor
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.estimating_equations import newton
+from dosimeter.glm.equations.estimating_equations import newton
 
 from .refits import assert_nested, cell_slope, close
 

@@ -11,9 +11,9 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.glm.irfil import irfil, reweight, unevenness
-from dosimeter.glm.reweighted_leakage import equalise, total_leakage
-from dosimeter.glm.reweighting_gradient import total_jacobian
+from dosimeter.glm.reweighting.irfil import irfil, reweight, unevenness
+from dosimeter.glm.reweighting.reweighted_leakage import equalise, total_leakage
+from dosimeter.glm.reweighting.reweighting_gradient import total_jacobian
 
 from .reweighting import derivative, final_weights
 

@@ -11,7 +11,7 @@ from sklearn.multioutput import MultiOutputClassifier
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.category import simplex
-from dosimeter.glm.estimating_jacobian import EstimatingJacobian
+from dosimeter.glm.equations.estimating_jacobian import EstimatingJacobian
 
 from .refits import assert_nested, cell_slope, class_step, close, forward_slope
 

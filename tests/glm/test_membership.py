@@ -14,7 +14,7 @@ from dosimeter.attacks.roc import TwoGaussians
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.notion import MEMBERSHIP, Standing
-from dosimeter.glm.membership import likelihood_ratio, membership, removal, shaped_membership, two_gaussians
+from dosimeter.glm.attacks.membership import likelihood_ratio, membership, removal, shaped_membership, two_gaussians
 
 from .problems import ordinary, targets
 

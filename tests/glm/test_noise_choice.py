@@ -9,10 +9,10 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
-from dosimeter.glm import noise_choice
-from dosimeter.glm.choice_sample import ChoiceSample, sample_rows
-from dosimeter.glm.cross_validation import cross_validate, fold_of
-from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, SHAPED, choose, expected_loss_increase
+from dosimeter.glm.releases import noise_choice
+from dosimeter.glm.releases.choice_sample import ChoiceSample, sample_rows
+from dosimeter.glm.releases.cross_validation import cross_validate, fold_of
+from dosimeter.glm.releases.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, SHAPED, choose, expected_loss_increase
 
 RNG = np.random.default_rng(3)
 N, D = 120, 3

@@ -8,8 +8,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.glm.attribute_inversion import moves
-from dosimeter.glm.membership import removal
+from dosimeter.glm.attacks.attribute_inversion import moves
+from dosimeter.glm.attacks.membership import removal
 
 from .problems import table, targets
 

@@ -8,8 +8,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
-from dosimeter.glm.membership import removal
-from dosimeter.glm.noise_choice import expected_loss_increase
+from dosimeter.glm.attacks.membership import removal
+from dosimeter.glm.releases.noise_choice import expected_loss_increase
 from tests.glm.whole_pipeline import information, released
 
 from .problems import LOSSES, table

@@ -8,7 +8,7 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.precision import PROMISE
+from dosimeter.glm.jacobians.precision import PROMISE
 
 LOSSES = {"squared": glm.Squared(), "logistic": glm.Logistic()}
 
@@ -97,5 +97,5 @@ def test_ordinary_tables_pass_the_quick_check(monkeypatch):
     X = rng.standard_normal((50, 3)) * [1.0, 1e3, 1e-3]
     for kind, y in (("squared", 1e6 * X[:, 0] + rng.normal(size=50)), ("logistic", (X[:, 0] > 0) * 1.0)):
         fit = glm.fit(X, y, LOSSES[kind], 1e-3, intercept=True)
-        monkeypatch.setattr("dosimeter.glm.precision.relative_errors", None) if kind == "logistic" else None
+        monkeypatch.setattr("dosimeter.glm.jacobians.precision.relative_errors", None) if kind == "logistic" else None
         assert np.isfinite(glm.measure(fit, X, y, dm.Gaussian(1.0)).examples).all()

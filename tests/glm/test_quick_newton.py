@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 import dosimeter as dm
 from dosimeter import Refusal, glm
 from dosimeter.core.engine import LocalEngine
-from dosimeter.glm import quick_newton
+from dosimeter.glm.fitting import quick_newton
 
 from .problems import adversarial, ordinary, targets
 

@@ -15,10 +15,10 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.attribute_inversion import moves, white_box
-from dosimeter.glm.inversion_problem import Candidates
-from dosimeter.glm.membership import likelihood_ratio
-from dosimeter.glm.refitted_scaler import removal_through_scaler
+from dosimeter.glm.attacks.attribute_inversion import moves, white_box
+from dosimeter.glm.attacks.inversion_problem import Candidates
+from dosimeter.glm.attacks.membership import likelihood_ratio
+from dosimeter.glm.attacks.refitted_scaler import removal_through_scaler
 
 from .problems import targets
 from .whole_pipeline import fold, released
@@ -115,7 +115,7 @@ def test_a_candidate_on_which_chord_steps_fail_is_refitted_with_its_own_scaler(m
     U, y = raw_table("logistic")
     X, fit = standardised(U, "logistic", y)
     settled = moves(fit, X, y, grid(U, VALUES), [ROW], exact=True, scaled=ALL)
-    monkeypatch.setattr(import_module("dosimeter.glm.changed_refits"), "CHORDS", 0)
+    monkeypatch.setattr(import_module("dosimeter.glm.attacks.changed_refits"), "CHORDS", 0)
     alone = moves(fit, X, y, grid(U, VALUES), [ROW], exact=True, scaled=ALL)
     np.testing.assert_allclose(settled, alone, rtol=1e-7, atol=1e-11)
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.route import DIRECT, PRIMAL
+from dosimeter.glm.fitting.route import DIRECT, PRIMAL
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from scipy.spatial.distance import pdist
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.category import coordinates, simplex
-from dosimeter.glm.farthest_levels import FEW, FactoredLevels, largest_distances
-from dosimeter.glm.mapped_jacobian import MappedJacobian
+from dosimeter.glm.jacobians.farthest_levels import FEW, FactoredLevels, largest_distances
+from dosimeter.glm.row_maps.mapped_jacobian import MappedJacobian
 
 RNG = np.random.default_rng(31)
 N, SIGMA, L2 = 30, 0.4, 0.05
@@ -169,7 +169,7 @@ def test_a_fitted_scaler_behind_maps_is_that_of_the_constant_map(name: str) -> N
     options: dict[str, Any] = {"scaled": np.array([True, True, False, True])}
     one = glm.measure(fit, S, y, dm.Gaussian(SIGMA), input_map=P, **options)
     each = glm.measure(fit, S, y, dm.Gaussian(SIGMA), input_map=rows, **options)
-    from dosimeter.glm.fitted_scaler import floor_of, frozen_of
+    from dosimeter.glm.scalers.fitted_scaler import floor_of, frozen_of
 
     np.testing.assert_allclose(each.examples, one.examples, rtol=1e-9)
     np.testing.assert_allclose(frozen_of(each).examples, frozen_of(one).examples, rtol=1e-9)

@@ -8,8 +8,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
-from dosimeter.glm.dense_jacobian import DenseJacobian
-from dosimeter.glm.scaled_jacobian import ScaledJacobian
+from dosimeter.glm.jacobians.dense_jacobian import DenseJacobian
+from dosimeter.glm.scalers.scaled_jacobian import ScaledJacobian
 
 from .problems import targets
 
@@ -98,7 +98,7 @@ def test_groups_are_those_of_jacobians_that_are_written_out(jacobian):
 
 def test_a_column_whose_sums_cancel_is_computed_from_its_jacobians(jacobian, monkeypatch):
     quick = jacobian.column_norms()
-    monkeypatch.setattr("dosimeter.glm.scaled_jacobian.CANCELLED", np.inf)
+    monkeypatch.setattr("dosimeter.glm.scalers.scaled_jacobian.CANCELLED", np.inf)
     np.testing.assert_allclose(quick, jacobian.column_norms(), rtol=1e-12)
 
 

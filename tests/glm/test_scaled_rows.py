@@ -7,9 +7,9 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm import scaled_rows
-from dosimeter.glm.dense_jacobian import DenseJacobian
-from dosimeter.glm.scaled_rows import ScaledRows, _Block
+from dosimeter.glm.jacobians.dense_jacobian import DenseJacobian
+from dosimeter.glm.scalers import scaled_rows
+from dosimeter.glm.scalers.scaled_rows import ScaledRows, _Block
 
 from .problems import targets
 

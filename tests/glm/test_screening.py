@@ -8,9 +8,9 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.covariance import CorrelatedGaussian
-from dosimeter.glm.dense_jacobian import DenseJacobian
-from dosimeter.glm.shaped_jacobian import ShapedJacobian
-from dosimeter.glm.shaped_noise import shape_noise
+from dosimeter.glm.jacobians.dense_jacobian import DenseJacobian
+from dosimeter.glm.releases.shaped_jacobian import ShapedJacobian
+from dosimeter.glm.releases.shaped_noise import shape_noise
 
 rng = np.random.default_rng(4)
 N, D = 400, 4

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.core.errors import Refusal
-from dosimeter.glm import ritz as kernel
-from dosimeter.glm import secular
-from dosimeter.glm.scalar_jacobian import _second_and_first
-from dosimeter.glm.secular import largest_eigenvalues, row_eigenvalues
+from dosimeter.glm.jacobians.scalar_jacobian import _second_and_first
+from dosimeter.glm.linalg import ritz as kernel
+from dosimeter.glm.linalg import secular
+from dosimeter.glm.linalg.secular import largest_eigenvalues, row_eigenvalues
 
 Array = np.ndarray
 

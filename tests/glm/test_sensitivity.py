@@ -10,7 +10,7 @@ from scipy.stats import norm
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.notion import Standing
-from dosimeter.glm.sensitivity import differential_privacy, lipschitz, sensitivity
+from dosimeter.glm.releases.sensitivity import differential_privacy, lipschitz, sensitivity
 
 LOSSES = {
     "logistic": (glm.Logistic(), {"row_norm": 2.0}),

@@ -9,7 +9,7 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.shaped_noise import EXPONENTS, design, expected_excess_loss, shape_noise
+from dosimeter.glm.releases.shaped_noise import EXPONENTS, design, expected_excess_loss, shape_noise
 
 from .problems import targets
 

@@ -12,9 +12,10 @@ import dosimeter as dm
 from dosimeter import glm
 from dosimeter.core.category import simplex
 from dosimeter.core.covariance import CorrelatedGaussian
-from dosimeter.glm import softmax_jacobian, softmax_newton
-from dosimeter.glm.category_steps import shared_step_norms, step_norms
-from dosimeter.glm.dense_jacobian import DenseJacobian, largest_singular_values
+from dosimeter.glm.fitting import softmax_newton
+from dosimeter.glm.jacobians import softmax_jacobian
+from dosimeter.glm.jacobians.category_steps import shared_step_norms, step_norms
+from dosimeter.glm.jacobians.dense_jacobian import DenseJacobian, largest_singular_values
 
 from .problems import adversarial, ordinary
 

@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.cross_validation import cross_validate, fold_of
-from dosimeter.glm.noise_choice import CHOSEN, ISOTROPIC, choose, expected_loss_increase
+from dosimeter.glm.releases.cross_validation import cross_validate, fold_of
+from dosimeter.glm.releases.noise_choice import CHOSEN, ISOTROPIC, choose, expected_loss_increase
 
 RNG = np.random.default_rng(8)
 N, D, L2 = 120, 3, 0.01

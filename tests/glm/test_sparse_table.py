@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.sparse_table import as_table, check_wide, column_squares, gram_of_rows, reach, weighted_gram
+from dosimeter.glm.linalg.sparse_table import as_table, check_wide, column_squares, gram_of_rows, reach, weighted_gram
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.estimating_jacobian import EstimatingJacobian
+from dosimeter.glm.equations.estimating_jacobian import EstimatingJacobian
 
 from .refits import assert_nested, cell_slope, close
 

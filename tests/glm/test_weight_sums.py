@@ -9,7 +9,7 @@ import pytest
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm.weight_sums import class_rows, draw_sums, exact_sums
+from dosimeter.glm.releases.weight_sums import class_rows, draw_sums, exact_sums
 from dosimeter.noise_addition import noisy_linear_map
 from dosimeter.noise_addition.linear_map import SIGNIFICANT, identity_rows, significant_bits
 from dosimeter.noise_addition.simulation import seeded_bits
@@ -72,7 +72,7 @@ def test_sums_over_one_margin_are_taken_for_each_class():
 def test_equalised_and_shaped_noise_are_refused_before_anything_is_reweighted(monkeypatch):
     from importlib import import_module
 
-    monkeypatch.setattr(import_module("dosimeter.glm.release_planning"), "irfil", None)
+    monkeypatch.setattr(import_module("dosimeter.glm.releases.release_planning"), "irfil", None)
     with pytest.raises(dm.CannotMeasure, match="one margin, not softmax: use the same noise"):
         glm.plan(X, Y, glm.Softmax(3, "mean"), 0.05, scale=1.0, reweighting_rounds=2)
     with pytest.raises(dm.CannotMeasure, match="canonical losses, and gamma is not"):

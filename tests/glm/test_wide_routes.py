@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import dosimeter as dm
 from dosimeter import glm
-from dosimeter.glm import sparse_jacobian
+from dosimeter.glm.jacobians import sparse_jacobian
 
 LOSSES = {"squared": glm.Squared(), "logistic": glm.Logistic(), "poisson": glm.Poisson(), "gamma": glm.Gamma()}
 

@@ -23,9 +23,9 @@ from dosimeter.cli.measure import measure
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import no_noise
-from dosimeter.glm.loss import is_registered
-from dosimeter.glm.membership import removal
-from dosimeter.glm.positive_losses import PowerVariance
+from dosimeter.glm.attacks.membership import removal
+from dosimeter.glm.losses.loss import is_registered
+from dosimeter.glm.losses.positive_losses import PowerVariance
 from dosimeter.models.accuracy_frontier import EXACT, frontier
 from dosimeter.models.fit_table import fit_table
 from dosimeter.models.linear_release import release_table

@@ -103,7 +103,7 @@ def test_weights_at_which_one_patient_is_left_are_refused(loss: str, tmp_path: P
     v[0], v[-1] = 1e5, -1e5 * X[k, 0]
     # The attack works on the bare sum: its last row, over the constant, is the patient's row.
     from dosimeter.engines.site_sums import NEWTON
-    from dosimeter.glm.loss import LOSSES
+    from dosimeter.glm.losses.loss import LOSSES
 
     H = NEWTON.run(table.block, point(consortium, v), LOSSES[loss]())["hessian"]
     np.testing.assert_allclose(H[-1, :-1] / H[-1, -1], X[k], atol=1e-6)
@@ -116,7 +116,7 @@ def test_weights_at_which_one_patient_is_left_are_refused(loss: str, tmp_path: P
 def bare(consortium: Consortium, loss: str, v: Any) -> dict[str, Any]:
     """What the sum of the first site would be without its rules."""
     from dosimeter.engines.site_sums import NEWTON
-    from dosimeter.glm.loss import LOSSES
+    from dosimeter.glm.losses.loss import LOSSES
 
     with np.errstate(all="ignore"):
         return NEWTON.run(consortium.desks[1]._checked_table().block, point(consortium, v), LOSSES[loss]())
@@ -163,8 +163,8 @@ def test_a_site_ends_a_study_that_asks_again_and_again_where_few_patients_are(tm
 
 
 def score_at(loss: str, X: Any, y: Any, threshold: float, slope: float) -> float:
-    from dosimeter.glm.block_scores import score_terms
-    from dosimeter.glm.loss import LOSSES
+    from dosimeter.glm.blocks.block_scores import score_terms
+    from dosimeter.glm.losses.loss import LOSSES
 
     return float(score_terms(LOSSES[loss](), slope * (X[:, 0] - threshold), y, 0.5)[0])
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dosimeter as dm
 from dosimeter.core.category import simplex
-from dosimeter.glm import route
+from dosimeter.glm.fitting import route
 from dosimeter.models import fit_table, many_levels
 
 RNG = np.random.default_rng(8)

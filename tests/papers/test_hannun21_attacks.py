@@ -10,9 +10,9 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import adult, iwpc
-from dosimeter.glm.attribute_inversion import moves, white_box
-from dosimeter.glm.membership import membership, removal
-from dosimeter.glm.prediction_inversion import black_box
+from dosimeter.glm.attacks.attribute_inversion import moves, white_box
+from dosimeter.glm.attacks.membership import membership, removal
+from dosimeter.glm.attacks.prediction_inversion import black_box
 
 pytestmark = pytest.mark.paper
 CLOSE = dict(rtol=1e-8, atol=1e-12)

@@ -10,8 +10,8 @@ import pytest
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.datasets.papers import cifar_planes_and_cars, iwpc, mnist_zeros_and_ones
-from dosimeter.glm.irfil import irfil, unevenness
-from dosimeter.glm.reweighted_leakage import total_leakage
+from dosimeter.glm.reweighting.irfil import irfil, unevenness
+from dosimeter.glm.reweighting.reweighted_leakage import total_leakage
 from dosimeter.reproductions import hannun21
 
 from ..glm.reweighting import derivative

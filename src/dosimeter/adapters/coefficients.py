@@ -23,7 +23,7 @@ class Coefficients:
     coef: dict[str, float]
 
     def __post_init__(self) -> None:
-        from dosimeter.glm.loss import LOSSES  # late: it imports scipy
+        from dosimeter.glm.losses.loss import LOSSES  # late: it imports scipy
 
         if self.loss not in LOSSES:
             raise Refusal(f"loss {safe_text(self.loss)!r} is not known: use one of {', '.join(LOSSES)}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
-from dosimeter.glm.risk_sets import Ties
+from dosimeter.glm.cox.risk_sets import Ties
 
 BASELINE = (
     "only the coefficients are covered: the baseline hazard (and survival curves made from it), standard errors and "

@@ -22,8 +22,8 @@ from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.category import coordinates, simplex, step_of
 from dosimeter.core.errors import CannotMeasure
 from dosimeter.core.text import safe_list
-from dosimeter.glm.map_parts import level_roots
-from dosimeter.glm.sparse_table import Table, is_sparse
+from dosimeter.glm.linalg.sparse_table import Table, is_sparse
+from dosimeter.glm.row_maps.map_parts import level_roots
 from dosimeter.tables.column_values import spread
 
 LEVELS_AT_ONCE = 32 << 20

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dosimeter.adapters.problem import Problem, Target
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 CHOSEN_PENALTY = "l2 was chosen from the data by cross-validation: the choice is not covered"
 BALANCED = "class_weight='balanced' takes its weights from the label counts, held fixed: not covered"

@@ -13,8 +13,8 @@ from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem,
 from dosimeter.adapters.registry import problem_of
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.joint_outputs import joint_outputs
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.equations.joint_outputs import joint_outputs
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 SIGNS = 2.0
 """From one class to the other, where they are -1 and 1."""

@@ -11,8 +11,8 @@ from dosimeter import glm
 from dosimeter.adapters.problem import EstimatorKind
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import no_noise
-from dosimeter.glm.stacked_outputs import StackedOutputs
-from dosimeter.glm.wide_leakage import WideLeakage
+from dosimeter.glm.wide.stacked_outputs import StackedOutputs
+from dosimeter.glm.wide.wide_leakage import WideLeakage
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,9 +33,9 @@ from dosimeter.adapters.words.design import WordDesign
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
-from dosimeter.glm.joint_outputs import SIDES
-from dosimeter.glm.sparse_table import check_wide
-from dosimeter.glm.wide_fit import WideFit
+from dosimeter.glm.equations.joint_outputs import SIDES
+from dosimeter.glm.fitting.wide_fit import WideFit
+from dosimeter.glm.linalg.sparse_table import check_wide
 
 VISIBLE = 1e-4
 COMPARED = 1 << 16

@@ -13,7 +13,7 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from dosimeter.adapters.output_fits import OutputFits
 from dosimeter.adapters.problem import EstimatorKind
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.mapped_jacobian import MappedJacobian
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.jacobians.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.row_maps.mapped_jacobian import MappedJacobian
 
 
 @dataclass(frozen=True, eq=False)

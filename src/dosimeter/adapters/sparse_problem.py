@@ -9,7 +9,7 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind
 from dosimeter.core.arrays import FloatArray
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 LOCAL = (
     "columns without a weight have a figure of 0: a small change of their cells moves nothing, a large one may bring "

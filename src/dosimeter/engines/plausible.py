@@ -14,7 +14,7 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray
 from dosimeter.engines.protocol.fields import Malformed
-from dosimeter.glm.scalar_loss import ScalarLoss
+from dosimeter.glm.losses.scalar_loss import ScalarLoss
 
 SLACK = 1e-6
 """Relative; sums of many rows are rounded."""

@@ -20,9 +20,9 @@ from dosimeter.engines.plausible import PublicBounds
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.engines.protocol.fields import Flag, Layout, Number, Numbers
 from dosimeter.engines.protocol.operations import Operation, operation
-from dosimeter.glm.block_fit import curvature_weights, newton_terms, refined_gradient, table_weights
-from dosimeter.glm.inverse_hessian import Factor, block_gram, column_squares
-from dosimeter.glm.scalar_loss import ScalarLoss
+from dosimeter.glm.fitting.block_fit import curvature_weights, newton_terms, refined_gradient, table_weights
+from dosimeter.glm.linalg.inverse_hessian import Factor, block_gram, column_squares
+from dosimeter.glm.losses.scalar_loss import ScalarLoss
 
 FACTOR: Layout = {"basis": Numbers(("p", "p")), "mixing": Numbers(("p", "p")), "condition": Number()}
 POINT: Layout = {**FACTOR, "v": Numbers(("p",))}

@@ -20,9 +20,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.category import step_of
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import NOISES
-from dosimeter.glm.category_steps import units_of_columns
-from dosimeter.glm.release_planning import plan
-from dosimeter.glm.route import PRIMAL
+from dosimeter.glm.fitting.route import PRIMAL
+from dosimeter.glm.jacobians.category_steps import units_of_columns
+from dosimeter.glm.releases.release_planning import plan
 
 WRITTEN_OUT = 1 << 24
 """Numbers of a sparse table that is written out for a release: 134 MB."""

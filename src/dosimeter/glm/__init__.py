@@ -1,56 +1,56 @@
 """[Hannun21]: generalised linear models whose weights are released with noise, and what they leak."""
 
-from dosimeter.glm.answer_attacks import answers_inversion, answers_membership, answers_presence
-from dosimeter.glm.answer_channel import AnswerChannel
-from dosimeter.glm.answer_information import Answer, AnswerInformation, independent_queries
-from dosimeter.glm.answer_reference import ReferenceQueries
-from dosimeter.glm.answers import leakage_of_answers, measure_answers
-from dosimeter.glm.attribute_inversion import white_box
-from dosimeter.glm.binary_losses import ComplementaryLogLog, Probit
-from dosimeter.glm.calibrate import calibrate
-from dosimeter.glm.column_scale_floor import ColumnScaleMoves
+from dosimeter.glm.answers.answer_attacks import answers_inversion, answers_membership, answers_presence
+from dosimeter.glm.answers.answer_channel import AnswerChannel
+from dosimeter.glm.answers.answer_information import Answer, AnswerInformation, independent_queries
+from dosimeter.glm.answers.answer_reference import ReferenceQueries
+from dosimeter.glm.answers.answers import leakage_of_answers, measure_answers
+from dosimeter.glm.attacks.attribute_inversion import white_box
+from dosimeter.glm.attacks.inversion_problem import Candidates
+from dosimeter.glm.attacks.membership import membership, shaped_membership
+from dosimeter.glm.attacks.prediction_inversion import black_box
 from dosimeter.glm.composition import compose
-from dosimeter.glm.count_losses import NegativeBinomial
-from dosimeter.glm.cox import Cox, CoxFit, fit_cox, fit_cox_at
-from dosimeter.glm.cox_jacobian import measure_cox
-from dosimeter.glm.cross_validation import HeldOut, cross_validate
-from dosimeter.glm.estimating_equations import EstimatingEquations, Kink, Solution
-from dosimeter.glm.estimating_jacobian import EstimatingJacobian, measure_solution
+from dosimeter.glm.cox.cox import Cox, CoxFit, fit_cox, fit_cox_at
+from dosimeter.glm.cox.cox_jacobian import measure_cox
+from dosimeter.glm.equations.estimating_equations import EstimatingEquations, Kink, Solution
+from dosimeter.glm.equations.estimating_jacobian import EstimatingJacobian, measure_solution
+from dosimeter.glm.equations.gaussian_naive_bayes import GaussianNaiveBayes
+from dosimeter.glm.equations.huber_regression import HuberRegression
+from dosimeter.glm.equations.joint_outputs import JointOutputs, several_outputs
+from dosimeter.glm.equations.linear_discriminant import LinearDiscriminant
+from dosimeter.glm.equations.one_versus_rest import one_versus_rest
+from dosimeter.glm.equations.released_map import ReleasedMap
+from dosimeter.glm.equations.ridge_outputs import ridge_classifier, ridge_outputs
+from dosimeter.glm.equations.sparse_weights import SparseWeights
 from dosimeter.glm.fisher import measure
-from dosimeter.glm.fit import fit, fit_at
-from dosimeter.glm.gaussian_naive_bayes import GaussianNaiveBayes
-from dosimeter.glm.huber_regression import HuberRegression
-from dosimeter.glm.inversion_problem import Candidates
-from dosimeter.glm.irfil import irfil
-from dosimeter.glm.joint_outputs import JointOutputs, several_outputs
-from dosimeter.glm.known_cells import with_known
-from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.linear_discriminant import LinearDiscriminant
-from dosimeter.glm.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
-from dosimeter.glm.map_parts import Levels, Slopes
-from dosimeter.glm.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
-from dosimeter.glm.membership import membership, shaped_membership
-from dosimeter.glm.minimiser import Fit
-from dosimeter.glm.noise_choice import Choice, choose
-from dosimeter.glm.one_versus_rest import one_versus_rest
-from dosimeter.glm.penalty import Penalty, penalty
-from dosimeter.glm.person_fisher import fisher_blocks
-from dosimeter.glm.positive_losses import Gamma, InverseGaussian, Tweedie
-from dosimeter.glm.prediction_inversion import black_box
-from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.release_planning import plan
-from dosimeter.glm.released_map import ReleasedMap
-from dosimeter.glm.reweighted_leakage import total_leakage
-from dosimeter.glm.ridge_outputs import ridge_classifier, ridge_outputs
-from dosimeter.glm.route import choose_route
-from dosimeter.glm.row_maps import RowMap
-from dosimeter.glm.sensitivity import differential_privacy
-from dosimeter.glm.shape_calibration import best_exponent, calibrate_shape, frontier
-from dosimeter.glm.shaped_noise import shape_noise
-from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.sparse_weights import SparseWeights
-from dosimeter.glm.wide_fit import WideFit
-from dosimeter.glm.wide_leakage import RowCells, WideLeakage
+from dosimeter.glm.fitting.fit import fit, fit_at
+from dosimeter.glm.fitting.minimiser import Fit
+from dosimeter.glm.fitting.penalty import Penalty, penalty
+from dosimeter.glm.fitting.route import choose_route
+from dosimeter.glm.fitting.wide_fit import WideFit
+from dosimeter.glm.jacobians.known_cells import with_known
+from dosimeter.glm.jacobians.leakage import Leakage
+from dosimeter.glm.jacobians.person_fisher import fisher_blocks
+from dosimeter.glm.losses.binary_losses import ComplementaryLogLog, Probit
+from dosimeter.glm.losses.count_losses import NegativeBinomial
+from dosimeter.glm.losses.loss import LOSSES, Logistic, Poisson, ScalarLoss, Squared, TargetKind, register
+from dosimeter.glm.losses.margin_losses import Huber, SquaredEpsilonInsensitive, SquaredHinge
+from dosimeter.glm.losses.positive_losses import Gamma, InverseGaussian, Tweedie
+from dosimeter.glm.losses.softmax import Softmax
+from dosimeter.glm.releases.calibrate import calibrate
+from dosimeter.glm.releases.cross_validation import HeldOut, cross_validate
+from dosimeter.glm.releases.noise_choice import Choice, choose
+from dosimeter.glm.releases.release_plan import ReleasePlan
+from dosimeter.glm.releases.release_planning import plan
+from dosimeter.glm.releases.sensitivity import differential_privacy
+from dosimeter.glm.releases.shape_calibration import best_exponent, calibrate_shape, frontier
+from dosimeter.glm.releases.shaped_noise import shape_noise
+from dosimeter.glm.reweighting.irfil import irfil
+from dosimeter.glm.reweighting.reweighted_leakage import total_leakage
+from dosimeter.glm.row_maps.map_parts import Levels, Slopes
+from dosimeter.glm.row_maps.row_maps import RowMap
+from dosimeter.glm.scalers.column_scale_floor import ColumnScaleMoves
+from dosimeter.glm.wide.wide_leakage import RowCells, WideLeakage
 
 __all__ = [
     "LOSSES",

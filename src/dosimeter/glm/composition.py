@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.cox_jacobian import CoxJacobian
-from dosimeter.glm.dense_jacobian import Jacobian, StackedJacobian
-from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.mapped_jacobian import MappedJacobian
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
-from dosimeter.glm.scaled_jacobian import ScaledJacobian
-from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
+from dosimeter.glm.cox.cox_jacobian import CoxJacobian
+from dosimeter.glm.jacobians.dense_jacobian import Jacobian, StackedJacobian
+from dosimeter.glm.jacobians.leakage import Leakage
+from dosimeter.glm.jacobians.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.jacobians.softmax_jacobian import SoftmaxJacobian
+from dosimeter.glm.row_maps.mapped_jacobian import MappedJacobian
+from dosimeter.glm.scalers.scaled_jacobian import ScaledJacobian
 
 
 def compose(leaks: Iterable[Leakage]) -> Leakage:

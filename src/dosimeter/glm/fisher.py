@@ -10,21 +10,21 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
 from dosimeter.core.noise import Density, Gaussian, Noise, no_noise
-from dosimeter.glm.dense_jacobian import Jacobian
-from dosimeter.glm.fitted_scaler import fold_leakage
-from dosimeter.glm.jacobian_of_fit import jacobian_of_margin, softmax_jacobian
-from dosimeter.glm.leakage import Leakage
-from dosimeter.glm.mapped_jacobian import with_row_map
-from dosimeter.glm.membership import membership
-from dosimeter.glm.minimiser import Fit
-from dosimeter.glm.precision import refuse_imprecise
-from dosimeter.glm.row_maps import RowMap
-from dosimeter.glm.scaler import Scaler
-from dosimeter.glm.softmax import Softmax
-from dosimeter.glm.training_table import refuse_other_table
-from dosimeter.glm.validation import HUGE, TINY, as_floats
-from dosimeter.glm.wide_fit import WideFit
-from dosimeter.glm.wide_measure import measure_wide
+from dosimeter.glm.attacks.membership import membership
+from dosimeter.glm.fitting.minimiser import Fit
+from dosimeter.glm.fitting.training_table import refuse_other_table
+from dosimeter.glm.fitting.wide_fit import WideFit
+from dosimeter.glm.jacobians.dense_jacobian import Jacobian
+from dosimeter.glm.jacobians.jacobian_of_fit import jacobian_of_margin, softmax_jacobian
+from dosimeter.glm.jacobians.leakage import Leakage
+from dosimeter.glm.jacobians.precision import refuse_imprecise
+from dosimeter.glm.linalg.validation import HUGE, TINY, as_floats
+from dosimeter.glm.losses.softmax import Softmax
+from dosimeter.glm.row_maps.mapped_jacobian import with_row_map
+from dosimeter.glm.row_maps.row_maps import RowMap
+from dosimeter.glm.scalers.fitted_scaler import fold_leakage
+from dosimeter.glm.scalers.scaler import Scaler
+from dosimeter.glm.wide.wide_measure import measure_wide
 
 
 def measure(

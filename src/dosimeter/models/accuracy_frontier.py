@@ -26,9 +26,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import rows_per_block
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.quantiles import median
-from dosimeter.glm.inverse_hessian import times
-from dosimeter.glm.scalar_jacobian import CACHE
-from dosimeter.glm.sparse_table import Table, is_sparse, row_squares
+from dosimeter.glm.jacobians.scalar_jacobian import CACHE
+from dosimeter.glm.linalg.inverse_hessian import times
+from dosimeter.glm.linalg.sparse_table import Table, is_sparse, row_squares
 from dosimeter.models.fit_table import score
 from dosimeter.models.given_model import measure_options
 from dosimeter.models.table_leakage import TableLeakage

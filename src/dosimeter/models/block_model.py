@@ -22,11 +22,11 @@ from dosimeter.core.engine import RowBlock
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
-from dosimeter.glm.block_fit import BlockFit, refuse_unsuitable
-from dosimeter.glm.block_leakage import measure_block
-from dosimeter.glm.existence import refuse_if_unbounded
-from dosimeter.glm.fitted_scaler import floor_of
-from dosimeter.glm.validation import HUGE, too_large_target
+from dosimeter.glm.blocks.block_leakage import measure_block
+from dosimeter.glm.fitting.block_fit import BlockFit, refuse_unsuitable
+from dosimeter.glm.fitting.existence import refuse_if_unbounded
+from dosimeter.glm.linalg.validation import HUGE, too_large_target
+from dosimeter.glm.scalers.fitted_scaler import floor_of
 from dosimeter.models.fit_table import design_of, penalty_remark
 from dosimeter.models.fitted_scaler import check_scaler, floor_remark, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check

@@ -23,10 +23,17 @@ from dosimeter.core.progress import stage
 from dosimeter.core.scale_ladder import rung, rung_above
 from dosimeter.core.selection import Collected, Counts, quantile
 from dosimeter.engines.reading_store import every_reading, write_readings
-from dosimeter.glm.block_fit import BlockFit
-from dosimeter.glm.block_leakage import measure_block
-from dosimeter.glm.calibrate import DoseAtScale, above_floor, at_scale, check_target, on_ladder, refuse_below_floor
-from dosimeter.glm.fitted_scaler import floor_of
+from dosimeter.glm.blocks.block_leakage import measure_block
+from dosimeter.glm.fitting.block_fit import BlockFit
+from dosimeter.glm.releases.calibrate import (
+    DoseAtScale,
+    above_floor,
+    at_scale,
+    check_target,
+    on_ladder,
+    refuse_below_floor,
+)
+from dosimeter.glm.scalers.fitted_scaler import floor_of
 from dosimeter.models.block_model import BlockModel
 from dosimeter.tables.table import Table
 

@@ -18,14 +18,14 @@ from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED
 from dosimeter.glm import penalty as penalty_for
-from dosimeter.glm.block_fit import BlockFit
-from dosimeter.glm.block_folds import NoFoldFit, fit_folds, held_out_scores
-from dosimeter.glm.calibrate import at_scale
-from dosimeter.glm.folds import MANY, TOO_FEW, FoldRule
-from dosimeter.glm.noise_choice import CHOSEN, ISOTROPIC, KINDS, underived
-from dosimeter.glm.penalty import STATED
-from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.scalar_loss import TwoClassLoss
+from dosimeter.glm.blocks.block_folds import NoFoldFit, fit_folds, held_out_scores
+from dosimeter.glm.fitting.block_fit import BlockFit
+from dosimeter.glm.fitting.penalty import STATED
+from dosimeter.glm.losses.scalar_loss import TwoClassLoss
+from dosimeter.glm.releases.calibrate import at_scale
+from dosimeter.glm.releases.folds import MANY, TOO_FEW, FoldRule
+from dosimeter.glm.releases.noise_choice import CHOSEN, ISOTROPIC, KINDS, underived
+from dosimeter.glm.releases.release_plan import ReleasePlan
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.block_noise import ExactDoses, HighestDose, exact_doses
 from dosimeter.models.linear_release import FORM, FORMS, UNIT

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.core.arrays import FloatArray
-from dosimeter.glm.column_prediction import ColumnPrediction, explain_columns
+from dosimeter.glm.attacks.column_prediction import ColumnPrediction, explain_columns
 from dosimeter.tables.column_values import distinct
 from dosimeter.tables.table import Table
 

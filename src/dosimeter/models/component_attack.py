@@ -19,7 +19,7 @@ from dosimeter.core.engine import Joined, Largest
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
-from dosimeter.glm.folds import by_number, mixed
+from dosimeter.glm.releases.folds import by_number, mixed
 from dosimeter.models.component_rows import ComponentRows
 from dosimeter.pca.bounded_sums import block_moments, root_weights
 from dosimeter.pca.bounds import Bounds, Box

@@ -11,8 +11,8 @@ from dosimeter.engines.plausible import PublicBounds
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.engines.protocol.fields import Malformed
 from dosimeter.engines.sites import SitesEngine
-from dosimeter.glm.block_fit import BlockFit, fit_blocks
-from dosimeter.glm.inverse_hessian import Factor
+from dosimeter.glm.fitting.block_fit import BlockFit, fit_blocks
+from dosimeter.glm.linalg.inverse_hessian import Factor
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.consortium_model import Totals
 from dosimeter.tables.consortium_schema import ConsortiumSchema

@@ -14,7 +14,7 @@ import numpy as np
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Density, Gaussian, Laplace
 from dosimeter.engines.plausible import PublicBounds
-from dosimeter.glm.loss import LOSSES
+from dosimeter.glm.losses.loss import LOSSES
 from dosimeter.models.block_model import BlockModel, prepare_blocks
 from dosimeter.tables.classes import typed_classes
 from dosimeter.tables.consortium_schema import ConsortiumSchema

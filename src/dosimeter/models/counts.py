@@ -16,7 +16,7 @@ from dosimeter.adapters.words.steps import read_step
 from dosimeter.adapters.words.vectorizers import table_state
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.glm.sparse_table import as_table, is_sparse
+from dosimeter.glm.linalg.sparse_table import as_table, is_sparse
 from dosimeter.tables.column_values import text_array
 from dosimeter.tables.row_arguments import column_of, names_of
 from dosimeter.tables.table import Table, library_of

@@ -19,8 +19,8 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
-from dosimeter.glm.joint_outputs import SIDES
-from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.equations.joint_outputs import SIDES
+from dosimeter.glm.linalg.sparse_table import is_sparse
 from dosimeter.models.fitted_scaler import STATISTIC, check_scaler, measure_with_scaler, not_covered_with_scaler
 from dosimeter.models.given_model import SAME, UNITS, check, measure_options
 from dosimeter.models.many_levels import (

@@ -24,12 +24,12 @@ from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
 from dosimeter.glm.fisher import LeakageOfFit
-from dosimeter.glm.fitted_scaler import floor_of, floor_of_columns, floor_of_statistics
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
-from dosimeter.glm.scaler import Scaler, StatisticMoves
-from dosimeter.glm.softmax_jacobian import SoftmaxJacobian
-from dosimeter.glm.sparse_table import dense_columns, is_sparse
-from dosimeter.glm.statistic_jacobian import through_statistics
+from dosimeter.glm.jacobians.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.jacobians.softmax_jacobian import SoftmaxJacobian
+from dosimeter.glm.linalg.sparse_table import dense_columns, is_sparse
+from dosimeter.glm.scalers.fitted_scaler import floor_of, floor_of_columns, floor_of_statistics
+from dosimeter.glm.scalers.scaler import Scaler, StatisticMoves
+from dosimeter.glm.scalers.statistic_jacobian import through_statistics
 
 SCALERS = ("total", "held")
 STATISTIC = "mean and scale"

@@ -31,8 +31,8 @@ from dosimeter.core.face import option
 from dosimeter.core.notion import Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.glm.sparse_table import is_sparse
-from dosimeter.glm.wide_softmax_fit import MOST, WRITTEN_OUT
+from dosimeter.glm.fitting.wide_softmax_fit import MOST, WRITTEN_OUT
+from dosimeter.glm.linalg.sparse_table import is_sparse
 from dosimeter.models.counts import COLUMNS, read_counts, takes_counts
 from dosimeter.models.fitted_scaler import INSIDE, check_scaler, measure_with_scaler
 from dosimeter.models.row_constants import own_constants

@@ -17,11 +17,11 @@ from dosimeter.core.location import advice
 from dosimeter.core.noise import Density, Gaussian
 from dosimeter.core.progress import stage
 from dosimeter.core.text import safe_text
-from dosimeter.glm.answer_attacks import answers_inversion, answers_presence, ranking_of
-from dosimeter.glm.answer_channel import AnswerChannel
-from dosimeter.glm.column_prediction import predict_from_other_columns
-from dosimeter.glm.membership import likelihood_ratio, removal
-from dosimeter.glm.refitted_scaler import removal_through_scaler
+from dosimeter.glm.answers.answer_attacks import answers_inversion, answers_presence, ranking_of
+from dosimeter.glm.answers.answer_channel import AnswerChannel
+from dosimeter.glm.attacks.column_prediction import predict_from_other_columns
+from dosimeter.glm.attacks.membership import likelihood_ratio, removal
+from dosimeter.glm.attacks.refitted_scaler import removal_through_scaler
 from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.column_control import encode_table
 from dosimeter.models.fit_table import PreparedTable, penalty_remark, prepare

@@ -17,12 +17,12 @@ from dosimeter.core.noise import Density, Gaussian, no_noise
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.progress import stage
 from dosimeter.core.release import Release
-from dosimeter.glm.label_weights import LabelWeights
-from dosimeter.glm.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, ROUNDS, SHAPED
-from dosimeter.glm.penalty import STATED
-from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.release_planning import route
-from dosimeter.glm.weight_sums import exact_sums
+from dosimeter.glm.fitting.penalty import STATED
+from dosimeter.glm.losses.label_weights import LabelWeights
+from dosimeter.glm.releases.noise_choice import CHOSEN, EQUALISED, ISOTROPIC, ROUNDS, SHAPED
+from dosimeter.glm.releases.release_plan import ReleasePlan
+from dosimeter.glm.releases.release_planning import route
+from dosimeter.glm.releases.weight_sums import exact_sums
 from dosimeter.models.fit_table import PreparedTable, prepare, score
 from dosimeter.models.given_model import target_unit
 from dosimeter.models.table_leakage import TableLeakage

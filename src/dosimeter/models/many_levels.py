@@ -21,8 +21,8 @@ from dosimeter.core.category import coordinates, simplex
 from dosimeter.core.errors import Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list
-from dosimeter.glm.newton import Loss
-from dosimeter.glm.wide_softmax_fit import MOST
+from dosimeter.glm.fitting.newton import Loss
+from dosimeter.glm.fitting.wide_softmax_fit import MOST
 from dosimeter.tables.column_encoding import CategoryColumn, ColumnEncoding
 from dosimeter.tables.encoding import TableEncoding
 from dosimeter.tables.learned_encoding import MAX_LEVELS

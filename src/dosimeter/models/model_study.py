@@ -17,10 +17,10 @@ from dosimeter.core.text import safe_text
 from dosimeter.engines.consortium_operations import LIMITS, MATCH, MOMENTS, SCALE, SCORE
 from dosimeter.engines.protocol.assembly import SiteFault, Values
 from dosimeter.engines.sites import AtSite, SitesEngine
-from dosimeter.glm.block_fit import BlockFit
-from dosimeter.glm.block_scores import score_of
-from dosimeter.glm.loss import LOSSES
-from dosimeter.glm.weight_sums import draw_sums, exact_sums
+from dosimeter.glm.blocks.block_scores import score_of
+from dosimeter.glm.fitting.block_fit import BlockFit
+from dosimeter.glm.losses.loss import LOSSES
+from dosimeter.glm.releases.weight_sums import draw_sums, exact_sums
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.block_release import base_score
 from dosimeter.models.consortium_fit import check_totals, fit_sites, fit_values, totals_of

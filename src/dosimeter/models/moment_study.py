@@ -144,7 +144,7 @@ def prepare_noisy_model(study: CoordinatorStudy) -> StudyDraw | Refused:
     """Least squares from noisy moments: post-processing of what the sites sent."""
     import skops.io as sio
 
-    from dosimeter.glm.loss import Squared
+    from dosimeter.glm.losses.loss import Squared
 
     terms, schema = MomentTerms(study.schema), study.schema
     messages = noisy_moments(study)

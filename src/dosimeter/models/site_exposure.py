@@ -21,7 +21,7 @@ import numpy as np
 
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.scalar_loss import ScalarLoss
+from dosimeter.glm.losses.scalar_loss import ScalarLoss
 
 FEWEST_CARRIERS = 3.0
 """Patients on which a sum at given weights rests at least."""

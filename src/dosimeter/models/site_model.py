@@ -19,8 +19,8 @@ from dosimeter.engines.consortium_operations import BOOK, FITTED, LIMITS, MOMENT
 from dosimeter.engines.protocol.assembly import Values
 from dosimeter.engines.protocol.fields import pack
 from dosimeter.engines.site_sums import SUMS, SumOperation, factor_of
-from dosimeter.glm.block_scores import score_terms
-from dosimeter.glm.loss import LOSSES
+from dosimeter.glm.blocks.block_scores import score_terms
+from dosimeter.glm.losses.loss import LOSSES
 from dosimeter.models.consortium_fit import fit_of, totals_of, totals_values
 from dosimeter.models.consortium_model import LAWS, consortium_model
 from dosimeter.models.site_booking import SiteBooking, recipe_of

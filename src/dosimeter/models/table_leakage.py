@@ -19,9 +19,9 @@ from dosimeter.core.location import advice
 from dosimeter.core.noise import Gaussian
 from dosimeter.core.notion import FISHER, Standing
 from dosimeter.core.text import safe_text
-from dosimeter.glm.fitted_scaler import frozen_of
-from dosimeter.glm.scalar_jacobian import ScalarJacobian
-from dosimeter.glm.wide_leakage import WideLeakage
+from dosimeter.glm.jacobians.scalar_jacobian import ScalarJacobian
+from dosimeter.glm.scalers.fitted_scaler import frozen_of
+from dosimeter.glm.wide.wide_leakage import WideLeakage
 from dosimeter.models.fitted_scaler import floor_for_law, floor_remark
 from dosimeter.models.wording import cell_sentence
 from dosimeter.tables.persons import Persons

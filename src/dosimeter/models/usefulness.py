@@ -10,8 +10,8 @@ from dosimeter import glm
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.noise import Density
 from dosimeter.core.progress import stage, track
-from dosimeter.glm.release_plan import ReleasePlan
-from dosimeter.glm.release_planning import PlanForLimit
+from dosimeter.glm.releases.release_plan import ReleasePlan
+from dosimeter.glm.releases.release_planning import PlanForLimit
 
 LOWEST = -1e6
 """R² and D² fall without limit as the noise grows, and overflow: a lower score is reported as this one."""

@@ -13,8 +13,8 @@ from dosimeter import glm
 from dosimeter.attacks.result import Guesses
 from dosimeter.core.arrays import FloatArray
 from dosimeter.datasets.papers import Split, adult
-from dosimeter.glm.attribute_inversion import moves
-from dosimeter.glm.irfil import Reweighting
+from dosimeter.glm.attacks.attribute_inversion import moves
+from dosimeter.glm.reweighting.irfil import Reweighting
 from dosimeter.reproductions.comparison import Row, claim
 from dosimeter.reproductions.hannun21_table import ONE
 from dosimeter.reproductions.hannun21_warfarin import patients, unit_draws

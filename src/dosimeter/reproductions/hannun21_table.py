@@ -18,9 +18,9 @@ from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Gaussian
 from dosimeter.datasets.papers import Split, cifar_planes_and_cars, mnist_zeros_and_ones
-from dosimeter.glm.irfil import Reweighting
-from dosimeter.glm.minimiser import Fit
-from dosimeter.glm.newton import Loss
+from dosimeter.glm.fitting.minimiser import Fit
+from dosimeter.glm.fitting.newton import Loss
+from dosimeter.glm.reweighting.irfil import Reweighting
 from dosimeter.reproductions.comparison import Row
 
 COMPONENTS = 20

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.noise import Gaussian
-from dosimeter.glm.irfil import reweight
+from dosimeter.glm.reweighting.irfil import reweight
 from dosimeter.reproductions.comparison import Row, claim
 from dosimeter.reproductions.hannun21_table import ONE, ROUNDS, ImageStudy
 

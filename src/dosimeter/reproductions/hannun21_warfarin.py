@@ -16,7 +16,7 @@ from dosimeter import glm
 from dosimeter.attacks.result import Guesses
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.datasets.papers import Split, iwpc
-from dosimeter.glm.minimiser import Fit
+from dosimeter.glm.fitting.minimiser import Fit
 from dosimeter.reproductions.comparison import Row, claim
 from dosimeter.reproductions.hannun21_table import ONE
 

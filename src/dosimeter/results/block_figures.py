@@ -22,9 +22,9 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.engine import Each, Joined, Largest, term
 from dosimeter.core.selection import Collected, Counts, Top
 from dosimeter.engines.reading_store import read_readings, write_readings
-from dosimeter.glm.block_fit import BlockFit
-from dosimeter.glm.block_leakage import column_terms
-from dosimeter.glm.block_scores import score_terms
+from dosimeter.glm.blocks.block_leakage import column_terms
+from dosimeter.glm.blocks.block_scores import score_terms
+from dosimeter.glm.fitting.block_fit import BlockFit
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.results.people import TOP, PersonFigures

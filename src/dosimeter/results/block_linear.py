@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dosimeter.core.notion import Standing
 from dosimeter.core.scale_ladder import SCALE_NOT_COVERED
-from dosimeter.glm.block_scores import score_of
+from dosimeter.glm.blocks.block_scores import score_of
 from dosimeter.models.block_release import BlockRelease
 from dosimeter.models.linear_release import NOISED
 from dosimeter.models.usefulness import finite_score

@@ -13,8 +13,8 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.notion import Standing
 from dosimeter.core.selection import Collected, quantile
 from dosimeter.engines.reading_store import every_reading
-from dosimeter.glm.block_leakage import column_norms
-from dosimeter.glm.block_scores import score_of
+from dosimeter.glm.blocks.block_leakage import column_norms
+from dosimeter.glm.blocks.block_scores import score_of
 from dosimeter.models.column_control import explain_table
 from dosimeter.results.block_figures import BlockReader, FirstPass, Wanted
 from dosimeter.results.distribution import bin_edges, distribution_of_counts

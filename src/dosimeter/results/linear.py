@@ -38,7 +38,7 @@ from dosimeter.results.visibility import (
 if TYPE_CHECKING:
     from dosimeter.core.arrays import FloatArray
     from dosimeter.core.noise import Density
-    from dosimeter.glm.release_plan import ReleasePlan
+    from dosimeter.glm.releases.release_plan import ReleasePlan
     from dosimeter.models import usefulness
     from dosimeter.models.accuracy_frontier import Curve
     from dosimeter.models.linear_release import TableRelease

@@ -20,7 +20,7 @@ from dosimeter.core.category import step_of
 from dosimeter.core.face import option
 from dosimeter.core.quantiles import median
 from dosimeter.core.text import safe_list
-from dosimeter.glm.column_prediction import ColumnPrediction
+from dosimeter.glm.attacks.column_prediction import ColumnPrediction
 from dosimeter.models.column_control import NEARLY, explain_table
 from dosimeter.models.table_leakage import TableLeakage
 from dosimeter.results.linear_parts import ColumnFigures, TargetFigures, WorstCell

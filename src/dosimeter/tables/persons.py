@@ -12,8 +12,8 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import Refusal
-from dosimeter.glm.category_steps import shared_norms, shared_outer
-from dosimeter.glm.certified_eigenvalue import largest_eigenvalue
+from dosimeter.glm.jacobians.category_steps import shared_norms, shared_outer
+from dosimeter.glm.linalg.certified_eigenvalue import largest_eigenvalue
 
 _NONE: Any = np.empty(0, dtype=np.intp)
 MANY = 256

@@ -22,8 +22,8 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.location import Location
 from dosimeter.core.release import Recipe
 from dosimeter.engines.checkpoint import read_sealed, write_first_sealed
-from dosimeter.glm.block_scores import score_of, score_terms
-from dosimeter.glm.weight_sums import exact_sums
+from dosimeter.glm.blocks.block_scores import score_of, score_terms
+from dosimeter.glm.releases.weight_sums import exact_sums
 from dosimeter.models.block_model import BlockModel
 from dosimeter.models.block_release import BlockRelease
 from dosimeter.models.usefulness import finite_score

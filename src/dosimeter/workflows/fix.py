@@ -12,8 +12,8 @@ from dosimeter.core.checks import not_negative, positive
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_text
-from dosimeter.glm.noise_choice import ROUNDS
-from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.linalg.sparse_table import is_sparse
+from dosimeter.glm.releases.noise_choice import ROUNDS
 from dosimeter.models.given_model_release import release_model
 from dosimeter.models.linear_release import TableRelease, release_table
 from dosimeter.results.linear import LinearRelease

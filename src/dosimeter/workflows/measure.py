@@ -15,7 +15,7 @@ from dosimeter.core.errors import Refusal
 from dosimeter.core.face import command_or_call, option
 from dosimeter.core.noise import no_noise
 from dosimeter.core.text import safe_text
-from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.linalg.sparse_table import is_sparse
 from dosimeter.models.answering_model import UNIT, AnsweringModel, Asked
 from dosimeter.models.counts import as_source
 from dosimeter.models.fit_table import fit_table

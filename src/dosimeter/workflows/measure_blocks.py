@@ -26,7 +26,7 @@ from dosimeter.core.text import safe_text
 from dosimeter.engines.fingerprint import fingerprint
 from dosimeter.engines.reading_store import every_reading
 from dosimeter.files.reading_export import write_reading_blocks
-from dosimeter.glm.block_fit import BlockFit, fit_blocks
+from dosimeter.glm.fitting.block_fit import BlockFit, fit_blocks
 from dosimeter.models.block_model import BlockModel, prepare_blocks
 from dosimeter.results.block_figures import BlockReader, first_pass, first_terms, second_terms
 from dosimeter.results.block_groups import GroupReader, block_groups

@@ -16,8 +16,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import dosimeter as dm
 from dosimeter import glm
 from dosimeter.adapters.words import design
-from dosimeter.glm import route
-from dosimeter.glm.row_chain import ColumnScales, RowChain, RowNorms
+from dosimeter.glm.fitting import route
+from dosimeter.glm.row_maps.row_chain import ColumnScales, RowChain, RowNorms
 from tests.adapters.words.texts import CLASS, NUMBER, PERSON, TEXTS, Array
 
 pd = pytest.importorskip("pandas")

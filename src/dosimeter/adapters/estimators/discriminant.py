@@ -12,7 +12,7 @@ from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.class_target import class_kind
+from dosimeter.glm.equations.class_target import class_kind
 
 INSIDE = (
     "coefficients and intercepts leave, with noise on each; a file that still holds means_, covariance_ or scalings_ "

@@ -20,7 +20,7 @@ from dosimeter.adapters.problem import EstimatorKind, Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.class_target import indicator_moves
+from dosimeter.glm.equations.class_target import indicator_moves
 
 
 @adapter(

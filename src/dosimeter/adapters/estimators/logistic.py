@@ -25,7 +25,7 @@ from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.sparse_problem import sparse_problem
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 
 @adapter("sklearn", "LogisticRegression", remark="exact; class weights counted from the labels are not covered")

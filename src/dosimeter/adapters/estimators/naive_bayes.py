@@ -9,7 +9,7 @@ import numpy as np
 from dosimeter import glm
 from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Target
 from dosimeter.adapters.registry import adapter
-from dosimeter.glm.class_target import class_kind
+from dosimeter.glm.equations.class_target import class_kind
 
 
 @adapter("sklearn", "GaussianNB", remark="exact: class shares, means and variances leave")

@@ -11,7 +11,7 @@ from dosimeter.adapters.estimators.multi_output import joint_models
 from dosimeter.adapters.joint_problem import one_margin_part, refuse_inner_pipeline, stacked_problem
 from dosimeter.adapters.problem import EstimatorKind, Target
 from dosimeter.adapters.registry import adapter
-from dosimeter.glm.class_target import class_kind, indicator_moves
+from dosimeter.glm.equations.class_target import class_kind, indicator_moves
 
 
 @adapter("sklearn", "OneVsRestClassifier", remark="exact, as a joint release of its binary models")

@@ -13,8 +13,8 @@ from dosimeter.adapters.problem import EquationsProblem, EstimatorKind, Problem,
 from dosimeter.adapters.registry import adapter
 from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.class_target import class_kind, indicator_moves, indicators
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.equations.class_target import class_kind, indicator_moves, indicators
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 
 @adapter("sklearn", "RidgeClassifier", remark="exact, any number of classes")

@@ -11,7 +11,7 @@ from dosimeter.adapters.problem import Problem, Target
 from dosimeter.adapters.registry import adapter
 from dosimeter.adapters.statsmodels_design import FittedDesign, column_sources, offset_of
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.label_weights import LabelWeights
+from dosimeter.glm.losses.label_weights import LabelWeights
 
 _LOSSES: dict[str, Any] = {"Logit": glm.Logistic, "Probit": glm.Probit, "Poisson": glm.Poisson}
 

@@ -19,7 +19,7 @@ from scipy import sparse
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import Refusal
 from dosimeter.core.text import safe_text
-from dosimeter.glm.sparse_table import Table
+from dosimeter.glm.linalg.sparse_table import Table
 
 LEVELS = "the levels"
 """What an encoder learns: which levels there are. It moves no number."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dosimeter.core.arrays import FloatArray, Index
-from dosimeter.glm.sparse_table import Table
+from dosimeter.glm.linalg.sparse_table import Table
 
 
 def steps_of_columns(X: Table) -> FloatArray:

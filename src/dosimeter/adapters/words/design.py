@@ -18,10 +18,10 @@ from dosimeter.core.arrays import FloatArray
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.face import option
 from dosimeter.core.text import safe_list, safe_text
-from dosimeter.glm.route import DIRECT
-from dosimeter.glm.row_chain import RowChain
-from dosimeter.glm.sparse_table import Table, dense_rows, is_sparse
-from dosimeter.glm.wide_softmax_fit import MOST
+from dosimeter.glm.fitting.route import DIRECT
+from dosimeter.glm.fitting.wide_softmax_fit import MOST
+from dosimeter.glm.linalg.sparse_table import Table, dense_rows, is_sparse
+from dosimeter.glm.row_maps.row_chain import RowChain
 
 WRITTEN_OUT = 1 << 24
 """Numbers of a table that is written out for a model of several outputs: 134 MB."""

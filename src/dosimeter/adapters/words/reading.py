@@ -20,7 +20,7 @@ from dosimeter.adapters.words.steps import read_step
 from dosimeter.adapters.words.vectorizers import is_vectorizer, read_vectorizer
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
-from dosimeter.glm.sparse_table import Table
+from dosimeter.glm.linalg.sparse_table import Table
 
 
 def holds_vectorizer(step: Any) -> bool:

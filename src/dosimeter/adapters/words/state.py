@@ -17,8 +17,8 @@ from dosimeter.adapters.features import Design, LearnedScalers
 from dosimeter.adapters.words.column_values import steps_of_columns
 from dosimeter.core.arrays import FloatArray, Index
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.row_chain import ColumnScales, FixedMatrix, RowNorms
-from dosimeter.glm.sparse_table import Table, is_sparse
+from dosimeter.glm.linalg.sparse_table import Table, is_sparse
+from dosimeter.glm.row_maps.row_chain import ColumnScales, FixedMatrix, RowNorms
 
 ROUNDING = 1e-6
 """How closely a scale must agree with the table's own: a table in float32 has seven digits."""
@@ -37,7 +37,7 @@ class WordPart:
     columns: Index
     """Which columns of the table depend on them."""
     operations: tuple[Any, ...] = ()
-    """From the counts to these columns, in turn (`glm/row_chain.py`)."""
+    """From the counts to these columns, in turn (`glm/row_maps/row_chain.py`)."""
     moves: glm.ColumnScaleMoves | None = None
     """How the counts move the scales of columns, if these are of this very table; None if they are not, or mixed."""
 

@@ -13,7 +13,7 @@ from dosimeter.adapters.steps.selectors import CHOICE
 from dosimeter.adapters.words.state import WordsState
 from dosimeter.adapters.words.vectorizers import weigh_terms
 from dosimeter.core.errors import CannotMeasure
-from dosimeter.glm.sparse_table import is_sparse
+from dosimeter.glm.linalg.sparse_table import is_sparse
 
 Reader = Callable[[Any, WordsState], WordsState]
 READERS: dict[str, Reader] = {}

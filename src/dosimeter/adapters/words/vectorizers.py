@@ -13,7 +13,7 @@ from dosimeter.adapters.steps.run import step_name
 from dosimeter.adapters.words.state import WordPart, WordsState
 from dosimeter.core.errors import CannotMeasure, Refusal
 from dosimeter.core.text import safe_text
-from dosimeter.glm.sparse_table import Table, as_table
+from dosimeter.glm.linalg.sparse_table import Table, as_table
 
 VOCABULARY = "the words in the vocabulary"
 IDF = "idf weights"

@@ -1,0 +1,1 @@
+"""What answers to queries leak, and attacks on them."""

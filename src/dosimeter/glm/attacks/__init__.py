@@ -1,0 +1,1 @@
+"""Attribute inversion and membership inference against released weights."""

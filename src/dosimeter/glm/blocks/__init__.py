@@ -1,0 +1,1 @@
+"""Readings and scores of a table that is read in blocks."""

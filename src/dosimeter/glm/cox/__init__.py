@@ -1,0 +1,1 @@
+"""Cox proportional hazards: the fit, and what its weights leak."""

@@ -1,0 +1,1 @@
+"""Estimators that solve equations: several outputs, Huber, discriminants, naive Bayes, sparse weights."""

@@ -1,0 +1,1 @@
+"""The losses of one margin and softmax, one class each."""

@@ -1,0 +1,1 @@
+"""IRFIL: reweighting that equalises the dose, and the dose through the whole reweighting."""

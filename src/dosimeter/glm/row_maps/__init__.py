@@ -1,0 +1,1 @@
+"""Unknowns behind steps that differ from row to row."""
