@@ -161,12 +161,12 @@ def _candidates(
                 sieves.append(_Sieve(at, pairs, *_tables(keys[group])))
                 continue
         without |= group
-    found = [_sieved(data, sieves)] if sieves else []
+    searches = [_sieved(data, sieves)] if sieves else []
     if without.any():
-        found.append(_hashed(data, keys[without]))
-    pieces = [piece for piece, _ in found]
+        searches.append(_hashed(data, keys[without]))
+    pieces = [piece for piece, _ in searches]
     offsets = sorted_unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
-    return offsets, any(too_many for _, too_many in found)
+    return offsets, any(too_many for _, too_many in searches)
 
 
 def sorted_unique(values: NDArray[T]) -> NDArray[T]:

@@ -173,8 +173,8 @@ def written_hits(numbers: WrittenNumbers, cells: Cells) -> Hits:
             open_ = np.flatnonzero((needle < 0) & (written == digits))
             if len(open_) and len(distinct):
                 needle[open_] = _rounded(value[open_], distinct, digits)
-        found = np.flatnonzero(needle >= 0)
-        pieces.append(np.stack([found + begin, needle[found]]))
+        matched = np.flatnonzero(needle >= 0)
+        pieces.append(np.stack([matched + begin, needle[matched]]))
     is_hit, needle = np.concatenate(pieces, axis=1)
     return Hits(numbers.offset[is_hit], numbers.end[is_hit], needle, cell, first)
 
