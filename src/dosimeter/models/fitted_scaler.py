@@ -125,10 +125,10 @@ def _through_learned(
     P = np.array(options["input_map"], dtype=np.float64)
     moves = StatisticMoves.of_moves(learned.features, learned.by_scale, learned.by_mean, P)
     shared = ~learned.additive & [
-        _have_a_value_twice(design.X[(scale != 0.0) | (mean != 0.0), feature])
+        _have_a_value_twice(dense_columns(design.X, feature)[(scale != 0.0) | (mean != 0.0)])
         for feature, scale, mean in zip(learned.features, learned.by_scale.T, learned.by_mean.T, strict=True)
     ]
-    ones_last = not fit.intercept and not P[-1].any() and bool((np.asarray(design.X)[:, -1] == 1.0).all())
+    ones_last = not fit.intercept and not P[-1].any() and bool((dense_columns(design.X, -1) == 1.0).all())
     if folded and ones_last and isinstance(leak.jacobian, SoftmaxJacobian):
         return None
     return through_statistics(leak, fit, moves, shared, ones_last=ones_last, folded=folded)

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 import dosimeter as dm
 from dosimeter.adapters.steps import feature, one_hot
-from dosimeter.models import given_model
+from dosimeter.models import given_design
 
 RNG = np.random.default_rng(4)
 N = 90
@@ -94,6 +94,9 @@ def test_what_a_scaler_leaves_beside_indicators_is_that_of_the_array(stays_spars
         assert not sparse.issparse(oracle.design.X)
         assert oracle.left.max() > 0
         np.testing.assert_allclose(leak.left, oracle.left, rtol=1e-9)
+        counted = oracle.result(limit=1.0).scaler.counted
+        assert counted > oracle.left.max()
+        assert leak.result(limit=1.0).scaler.counted == pytest.approx(counted, rel=1e-9)
     model, y = MODELS["logistic"]
     with pytest.raises(dm.CannotMeasure, match="not available beside a category of this many levels"):
         dm.measure(model.fit(FRAME, y), FRAME, y, noise=dm.Gaussian(0.5), scaler="total")
@@ -103,6 +106,6 @@ def test_three_classes_are_written_out_if_small_and_refused_by_name_if_not(stays
     y = RNG.integers(0, 3, N)
     model = pipeline(LogisticRegression()).fit(FRAME, y)
     assert isinstance(dm.measure(model, FRAME, y, noise=dm.Gaussian(0.5)).design.X, np.ndarray)
-    monkeypatch.setattr(given_model, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(given_design, "WRITTEN_OUT", 0)
     with pytest.raises(dm.CannotMeasure, match="columns of indicators is not measured"):
         dm.measure(model, FRAME, y, noise=dm.Gaussian(0.5))
