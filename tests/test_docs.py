@@ -147,7 +147,10 @@ def test_every_key_on_a_page_resolves_and_is_a_link(page: Path) -> None:
 def test_every_key_in_a_docstring_resolves() -> None:
     known, lost = keys_of_papers(), []
     for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        text = source.read_text(encoding="utf-8")
+        if known.issuperset(KEY.findall(text)):
+            continue  # whether in a string or not
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 lost += [f"{source.name}: {key}" for key in KEY.findall(node.value) if key not in known]
     assert not lost

@@ -170,7 +170,7 @@ def until_refused(leak, ledger, name, most=400):
     raise AssertionError("never refused")
 
 
-@pytest.mark.parametrize("answer", ["margins", "predictions"])
+@pytest.mark.parametrize("answer", ["margins", pytest.param("predictions", marks=pytest.mark.slow)])
 def test_a_refusal_says_nothing_of_a_cell_but_the_rung(answer, ledger):
     """Exact doses differ among neighbours, and would end the answers at a different query for each of them."""
     who_matters = max((leak := measured(answer=answer)).persons, key=leak.persons.get)
